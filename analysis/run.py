@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bon.analysis.correlation.axes import ScoredPairs, kept_questions, measure
+from bon.analysis.correlation.axes import ScoredPairs, clusters_of, kept_questions, measure
 from bon.analysis.correlation.coefficients import by_n, correct, correlate
 from bon.analysis.correlation.paired_accuracies import (
     Label,
@@ -16,23 +16,15 @@ from bon.analysis.correlation.paired_accuracies import (
     difference_errors,
     errors_of_means,
 )
-from bon.analysis.correlation.pooled import pool as pool_policies
 from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
-from bon.analysis.decision.benchmark_size import how_much
-from bon.analysis.decision.panels import panels
 from bon.analysis.decision.regret import decide
-from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
-from bon.analysis.estimators.answer_extractors import readers
-from bon.analysis.estimators.answer_extractors import warnings as reader_warnings
 from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
-from bon.analysis.estimators.depth import sample_statistics
-from bon.analysis.estimators.pair_results import lengths
 from bon.analysis.estimators.replay import (
     Replay,
     Setting,
@@ -44,7 +36,6 @@ from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
 from bon.analysis.finding.verdict import find, reversed_scores
 from bon.analysis.results import (
-    Base,
     Comparison,
     Correlation,
     Options,
@@ -53,15 +44,14 @@ from bon.analysis.results import (
 )
 from bon.analysis.results.phrasing import percent
 from bon.analysis.tasks import parts_of, task_report
+from bon.analysis.verdict.of_axes import verdicts_of
 from bon.choosing.opinion import Opinion
-from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
 from bon.core.records import BASELINES, check_rewarder_name
 
 T = TypeVar("T")
 Ensembles = dict[str, tuple[str, ...]]
-BASES: dict[Base, str] = {"pass@1": "random", "majority": "majority"}
 
 
 def analyse(
@@ -85,7 +75,7 @@ def analyse(
 def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Results:
     tables, level = run.tables, options.level
     ensembles = _ensembles(run, options)
-    draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
+    draws = _draws(tables, options, "questions")
 
     progress("best of n")
     policies = _policies(run, draws, ensembles, options)
@@ -98,31 +88,28 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
 
     parts = {}
     for name, part in parts_of(run).items():
-        drawn = resampling.draw(len(part.tables.questions), options.draws, options.seed, name)
+        drawn = _draws(part.tables, options, name)
         parts[name] = part, _policies(part, drawn, ensembles, options)
     by_task = _known([task_report(parts, benchmarks, tables.meta.get("tasks", {}), options)])
 
     progress("correlation")
     measured = measure(run, policies, benchmarks, options)
     correlations = correct([correlate(m, label, options) for label, m in measured])
-    groups: dict[tuple[str, str, str], list[Correlation]] = defaultdict(list)
-    for c in correlations:
-        groups[c.benchmark, c.axis, c.leaks].append(c)
-    pooled = _known(pool_policies(group, level) for group in groups.values())
+    verdicts = verdicts_of(measured, level)
     comparisons = _comparisons(policies, benchmarks, ensembles, options)
 
     progress("what if")
-    by_name = {p.study.pool.policy: p for p in policies}, {b.pairs.name: b for b in benchmarks}
+    by_name = {p.study.pool.policy: p for p in policies}
     rows: dict[str, list[Any]] = defaultdict(list)
     for (label, m), c in zip(measured, correlations, strict=True):
-        policy, benchmark = by_name[0][label.policy], by_name[1][label.benchmark]
         if c.primary:
-            for name, values in _of_primary(label, m, c, policy, benchmark, options):
+            for name, values in _of_primary(label, m, c, by_name[label.policy], options):
                 rows[name] += _known(values)
-        # Sizes of studies and subsets of pairs are of the whole benchmark.
-        if label.leaks == "in" and label.axis == options.axis:
-            worth = benchmark.worth_to(m.names)
-            rows["how_much"] += _known([how_much(label, m, benchmark.pairs, worth, options)])
+
+    counted = {b.pairs.name: len(b.pairs.frame) for b in benchmarks}
+    rows["needed"] = _known(
+        needed(v, len(tables.questions), counted[name]) for name, v in verdicts if v is not None
+    )
 
     progress("summary")
     judging = study_description.judging(run, draws, level)
@@ -131,7 +118,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
     baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
     infos = study_description.rewarders(run, rules, ensembles, baselines)
-    extractors = _known(readers(run, s) for s in studies)
     return Results(
         run=study_description.run_info(tables),
         options=options,
@@ -140,8 +126,8 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging, infos),
         finding=find(
+            verdicts,
             correlations,
-            pooled,
             best,
             rows["needed"],
             protocol,
@@ -150,62 +136,51 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         ),
         by_task=tuple(by_task),
         policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
-        readers=tuple(extractors),
         rewarders=infos,
         benchmarks=tuple(r for b in benchmarks for r in b.results),
-        lengths=tuple(row for b in benchmarks for row in lengths(b.pairs)),
         best_of_n=tuple(best),
-        samples=tuple(sample_statistics(s.pool, s.draws, level) for s in studies),
         comparisons=tuple(comparisons),
         separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
-        pooled=tuple(pooled),
+        verdicts=tuple(_known(v for _, v in verdicts)),
         judging=judging,
         leaks=study_description.leaks(tables),
         completeness=tables.meta.get("completeness"),
         rules=tuple(reason for p in policies for reason in p.support),
-        warnings=(
-            *_warnings(run, studies, benchmarks),
-            *(warning for r in extractors for warning in reader_warnings(r)),
-        ),
+        warnings=tuple(_warnings(run, studies, benchmarks)),
         **{name: tuple(values) for name, values in rows.items()},
     )
 
 
 def _of_primary(
-    label: Label, m: Measured, c: Correlation, policy: Policy, b: ScoredPairs, options: Options
+    label: Label, m: Measured, c: Correlation, policy: Policy, options: Options
 ) -> Iterator[tuple[str, Iterable[Any]]]:
     """Yield the fields of the results that a primary axis has."""
-    s, replays, kept = (
-        policy.study,
-        policy.headline(m.names),
-        kept_questions(policy.study, label.leaks),
+    s, kept = policy.study, kept_questions(policy.study, label.leaks)
+    single, vote = (
+        float(s.replays[s.baselines[name]].at(s.n)[kept].mean()) for name in ("random", "majority")
     )
-    heads = s.heads_out if label.leaks == "out" and s.heads_out is not None else s.heads
-    rows = {over: s.baselines[name] for over, name in BASES.items()}
-    base = {over: float(s.replays[row].at(s.n)[kept].mean()) for over, row in rows.items()}
-    free = {"A single response": base["pass@1"], "Majority vote": base["majority"]}
-    yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
-    yield "what_if", [what_if(m, c, base["pass@1"], base["majority"], options.level)]
+    free = {"A single response": single, "Majority vote": vote}
+    yield "what_if", [what_if(m, c, single, vote, options.level)]
     yield "decisions", [decide(label, m, options, free)]
-    by_score = sorted(zip(m.names, m.x.tolist(), strict=True), key=lambda row: -row[1])
-    ranked = [name for name, _ in by_score]
-    if s.n == s.pool.size:
-        yield "panels", [panels(label, ranked, policy.opinions, s.pool, s.draws, options.level)]
-    yield "correlation_by_n", [by_n(label, m, replays, kept, options.level)]
-    yield (
-        "thresholds",
-        [threshold(label, m, over, base[over], heads[row], options) for over, row in rows.items()],
-    )
+    yield "correlation_by_n", [by_n(label, m, policy.headline(m.names), kept, options.level)]
 
 
 def measured(data: Tables | Run, options: Options) -> list[tuple[Label, Measured]]:
     """Measure both axes of every correlation of a run, and nothing else."""
     run = data if isinstance(data, Run) else read(data)
-    draws = resampling.draw(len(run.tables.questions), options.draws, options.seed, "questions")
+    draws = _draws(run.tables, options, "questions")
     policies = _policies(run, draws, {}, options)
     return measure(run, policies, _benchmarks(run, {}, options), options)
+
+
+def _draws(tables: Tables, options: Options, label: str) -> Draws:
+    """Resample questions, whole clusters of them where clusters are stated."""
+    codes = clusters_of(tables.questions)
+    if int(codes.max(initial=-1)) + 1 == len(codes):
+        return resampling.draw(len(codes), options.draws, options.seed, label)
+    return resampling.draw_clusters(codes, 0 * codes, options.draws, options.seed, label)
 
 
 def _known(values: Iterable[T | None]) -> list[T]:
@@ -253,7 +228,7 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
             continue
         if run.design == "race":
             judgements = judgements.count_undecided_in(run.in_full[pool.rows])
-        if name in members or pool.size <= EVERY_N:
+        if name in members:
             opinions[name] = judgements
         replayed, reasons = replay_opinion(judgements, setting, name, options.rules, run.design)
         replays, support = replays + replayed, support + reasons
@@ -271,8 +246,7 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
     by_rank = sorted(replays, key=lambda replay: RULES[replay.rule].rank, reverse=True)
     rules = {replay.rewarder: replay.rule for replay in by_rank}
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)
-    complete = {k: o for k, o in opinions.items() if (o.complete | pool.constant).all()}
-    return Policy(everything, rules, support, complete)
+    return Policy(everything, rules, support)
 
 
 # ------------------------------------------------------------------ reward benchmark, comparisons
@@ -302,7 +276,10 @@ def _comparisons(
         if len(replays) > 1:
             names = [r.rewarder for r in replays]
             values = np.stack([r.at(s.n) for r in replays], axis=1)
-            means, errors, n = values.mean(axis=0), errors_of_means(values), len(values)
+            means, n = values.mean(axis=0), len(values)
+            errors = errors_of_means(values)
+            if s.draws.units is not None:
+                errors = difference_errors(s.draws.means(values))
             results += compare(
                 "best_of_n", s.pool.policy, None, names, means, errors, n, options.level
             )
@@ -346,9 +323,5 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             warnings.append(
                 f"{r.rewarder} was asked about {r.num_pairs} of {len(b.pairs.frame)} pairs of "
                 f"{b.pairs.name}; its accuracy is over those."
-            )
-        if not r.overall_agrees:
-            warnings.append(
-                f"{r.rewarder} on {b.pairs.name}: its groups imply another overall accuracy."
             )
     return warnings

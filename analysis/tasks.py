@@ -11,13 +11,11 @@ import numpy as np
 
 from bon.analysis.correlation.axes import ScoredPairs, measure
 from bon.analysis.correlation.coefficients import correlate
-from bon.analysis.correlation.paired_accuracies import Label, Measured
-from bon.analysis.correlation.pooled import pool
+from bon.analysis.correlation.paired_accuracies import Label, Measured, mean_of
 from bon.analysis.data.arrays import Run, read
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.choices import Policy
 from bon.analysis.estimators.resampling import from_draws
-from bon.analysis.finding.verdict import WORDS, verdict
 from bon.analysis.results import (
     Correlation,
     Options,
@@ -25,11 +23,23 @@ from bon.analysis.results import (
     TaskAccuracy,
     TaskCorrelation,
     TaskReport,
+    Word,
 )
-from bon.analysis.results.phrasing import bounded, names, percent
+from bon.analysis.results.phrasing import chance, names, percent
+from bon.analysis.verdict.of_axes import axes_of
+from bon.analysis.verdict.verdict import judge
 from bon.choosing.opinion import Floats
 
 ALL = "all tasks"
+LEADS: dict[Word, str] = {
+    "yes": "The benchmark predicts on",
+    "probably": "It probably predicts on",
+    "perhaps": "It perhaps predicts on",
+    "weak": "It hardly predicts on",
+    "no": "It does not predict on",
+    "reverse": "It predicts the reverse on",
+    "cannot tell": "The study cannot tell on",
+}
 BASELINES = ("random", "majority", "oracle")
 
 
@@ -73,22 +83,12 @@ def task_report(
             if label.primary:
                 measured.setdefault((label.policy, label.benchmark), {})[name] = label, m
     rows = [row for of in measured.values() for row in _correlations(of, weights, options)]
-    correlations = [_row(task, c) for task, c in rows]
-    several = len({c.policy for _, c in rows}) > 1
-    apart: dict[tuple[str, str], list[Correlation]] = {}
-    for task, c in rows:
-        if task != ALL:
-            name = f"{task} ({c.policy})" if several else task
-            apart.setdefault((c.benchmark, c.leaks), []).append(
-                c.model_copy(update={"policy": name})
-            )
-    pooled = (pool(rows, options.level, "task") for rows in apart.values())
+    correlations = [_row(task, c, m) for task, c, m in rows]
     given = any(stated.get(name) for name in parts)
     return TaskReport(
         tasks=tuple(Task(name=n, num_questions=sizes[n], weight=w) for n, w in weights.items()),
         accuracies=tuple(_accuracies(parts, weights, options)),
         correlations=tuple(correlations),
-        pooled=tuple(p for p in pooled if p is not None),
         sentence=_sentence(correlations, weights, given),
         agree=len({row.verdict for row in correlations if row.task != ALL}) < 2,
     )
@@ -124,14 +124,18 @@ def _accuracies(
 
 def _correlations(
     of_tasks: dict[str, tuple[Label, Measured]], weights: dict[str, float], options: Options
-) -> list[tuple[str, Correlation]]:
-    rows = [(task, correlate(m, label, options)) for task, (label, m) in of_tasks.items()]
-    if of_tasks.keys() == weights.keys() and (mean := _together(of_tasks, weights, options)):
-        rows.append((ALL, correlate(mean, next(iter(of_tasks.values()))[0], options)))
-    return rows
+) -> list[tuple[str, Correlation, Measured]]:
+    rows = [(task, label, m) for task, (label, m) in of_tasks.items()]
+    leaks = {label.leaks for _, label, _ in rows}
+    if of_tasks.keys() == weights.keys() and len(leaks) == 1:
+        part = [weights[task] for task in of_tasks]
+        mean = mean_of([m for _, _, m in rows], part, options.level)
+        rows += [(ALL, rows[0][1], mean)] if mean is not None else []
+    return [(task, correlate(m, label, options), m) for task, label, m in rows]
 
 
-def _row(task: str, c: Correlation) -> TaskCorrelation:
+def _row(task: str, c: Correlation, m: Measured) -> TaskCorrelation:
+    verdict = None if c.too_leaked else judge(axes_of(m.complete()))
     return TaskCorrelation(
         task=task,
         policy=c.policy,
@@ -141,32 +145,8 @@ def _row(task: str, c: Correlation) -> TaskCorrelation:
         num_rewarders=c.num_rewarders,
         pearson=c.pearson.estimate,
         spearman=c.spearman.estimate,
-        verdict=verdict(c),
-    )
-
-
-def _together(
-    of_tasks: dict[str, tuple[Label, Measured]], weights: dict[str, float], options: Options
-) -> Measured | None:
-    """Return the weighted mean over tasks of y for the rewarders of all tasks; x is the same."""
-    every = [m for _, m in of_tasks.values()]
-    shared = [name for name in every[0].names if all(name in m.names for m in every)]
-    if len(shared) < 2 or len({label.leaks for label, _ in of_tasks.values()}) > 1:
-        return None
-    rows = [m.keep(np.array([m.names.index(name) for name in shared])) for m in every]
-    part = [weights[task] for task in of_tasks]
-
-    def mean(field: str) -> Floats:
-        values = (np.asarray(getattr(m, field), dtype=float) for m in rows)
-        return np.asarray(sum(w * v for w, v in zip(part, values, strict=True)))
-
-    y, draws, n = mean("y"), mean("y_draws"), sum(m.y_estimates[0].n for m in rows)
-    return replace(
-        rows[0],
-        y=y,
-        y_draws=draws.astype(np.float32),
-        y_halves=mean("y_halves"),
-        y_estimates=tuple(from_draws(y, draws, n, "questions", options.level)),
+        verdict=verdict.word if verdict else "cannot tell",
+        p_yes=verdict.p_yes if verdict else None,
     )
 
 
@@ -174,21 +154,14 @@ def _sentence(rows: list[TaskCorrelation], weights: dict[str, float], given: boo
     shares = ", ".join(f"{name} {percent(weight, 0)}" for name, weight in weights.items())
     basis = "Weights as stated" if given else "Every question counts once"
     texts = [f"{basis}: {shares}."]
-    by_verdict: dict[str, list[str]] = {}
+    by_verdict: dict[Word, list[str]] = {}
     several = len({(r.policy, r.benchmark) for r in rows}) > 1
     for row in rows:
         if row.task != ALL:
             where = f"{row.task} ({row.policy}, {row.benchmark})" if several else row.task
-            text = (
-                f"{where}: r = {bounded(row.pearson)}" if row.pearson.value is not None else where
-            )
-            by_verdict.setdefault(WORDS[row.verdict], []).append(text)
-    for word, lead in (
-        ("yes", "The benchmark predicts on"),
-        ("perhaps", "It perhaps predicts on"),
-        ("no", "It does not predict on"),
-        ("cannot tell", "The study cannot tell on"),
-    ):
+            text = where if row.p_yes is None else f"{where} (yes: {chance(row.p_yes)})"
+            by_verdict.setdefault(row.verdict, []).append(text)
+    for word, lead in LEADS.items():
         if word in by_verdict:
             texts.append(f"{lead} {names(by_verdict[word], most=9)}.")
     return " ".join(texts)

@@ -16,7 +16,7 @@ from bon.analysis.estimators.resampling import (
     quantiles,
     two_sided,
 )
-from bon.analysis.outcomes import contrasts_of, correlation_of, gain_table
+from bon.analysis.outcomes import correlation_of, gain_table
 from bon.analysis.results import (
     PREDICTORS,
     REFERENCES,
@@ -78,7 +78,8 @@ def analyse_uplift(
 
     Intervals resample questions, the same draws for all arms, and add the variance between seeds,
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
-    and training loses, two-sided p after Holm's correction below 1 − level. `scores`: predictors
+    and training is worse than that on random choices (the arm `random`), whose recipe costs as
+    much: two-sided p after Holm's correction below 1 − level. `scores`: predictors
     from a rewarder's scores, by its name; `choices`: chosen and rejected responses of each arm.
     """
     base, rest = outcomes[0], outcomes[1:]
@@ -189,13 +190,15 @@ def _arms(
         for values, spread in zip((gains.greedy, gains.sampled), drawn, strict=True)
     )
     zero = gains.arms.index("random") if "random" in gains.arms else None
-    rows = []
+    rows, p = [], []
     for i, arm in enumerate(gains.arms):
-        over = None
+        over, p_over = None, None
         if zero is not None and i != zero:
             difference = gains.greedy[:, i] - gains.greedy[:, zero]
             spread = drawn[0][i] - drawn[0][zero]
             over = _estimates(difference.mean(keepdims=True), spread[None], n)[0]
+            p_over = two_sided(spread)
+        p.append(p_over)
         seeds = [o for o in own if o.arm == arm]
         rows.append(
             TrainedArm(
@@ -211,7 +214,7 @@ def _arms(
                 **predictors.get(arm, {}),
             )
         )
-    return _flagged(rows, [two_sided(row) for row in drawn[0]])
+    return _flagged(rows, p)
 
 
 def _mean(values: list[float]) -> Estimate | None:
@@ -260,12 +263,6 @@ def method_of(
             )
         ).num_rewarders
     )
-    foretold = {
-        x: {arm.arm: value for arm in rows if (value := foreseen(arm, x)) is not None}
-        for x in PREDICTORS
-    }
-    gained_by = {arm.arm: arm.greedy.value or 0.0 for arm in rows}
-    contrasts = contrasts_of(foretold, gained_by, families)
     hurt = [arm.arm for arm in rows if arm.hurts]
     changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
     leaning = [f"{arm.arm} ({', '.join(arm.chooses)})" for arm in rows if arm.chooses]
@@ -287,10 +284,8 @@ def method_of(
     return UpliftMethod(
         method=method,
         spread=spread,
-        noise=noise if np.isfinite(noise) else None,
         reliability=reliability,
         correlations=correlations,
-        contrasts=contrasts,
         sentence=sentence,
     )
 
@@ -349,24 +344,30 @@ def _imported_arms(arms: list[TrainedArm]) -> list[TrainedArm]:
     From the intervals of their gains, as if those were independent.
     """
     zero = next((arm.greedy for arm in arms if arm.arm == "random"), None)
-    rows = []
+    rows, p = [], []
     for arm in arms:
-        over = None
+        over, p_over = None, None
         if zero is not None and arm.arm != "random":
             value = (arm.greedy.value or 0.0) - (zero.value or 0.0)
             half = Z * float(np.hypot(_error(arm.greedy), _error(zero)))
             over = estimate(value, value - half, value + half, arm.greedy.n, "t")
+            if half > 0:  # also if it is NaN
+                p_over = float(special.erfc(abs(value) * Z / half / np.sqrt(2)))
         rows.append(arm.model_copy(update={"over_random": over}))
-    ratios = [(arm.greedy.value or 0.0) / _error(arm.greedy) for arm in rows]
-    p = [float(special.erfc(abs(z) / np.sqrt(2))) if np.isfinite(z) else None for z in ratios]
+        p.append(p_over)
     return _flagged(rows, p)
 
 
 def _flagged(arms: list[TrainedArm], p: list[float | None]) -> list[TrainedArm]:
-    """Mark arms whose rewarder helps choosing (its interval) and hurts training (Holm)."""
+    """Mark arms whose rewarder helps choosing (its interval) and hurts training (Holm).
+
+    p: of the difference from training on random choices; without that arm nothing is marked.
+    """
 
     def hurts(arm: TrainedArm, adjusted: float | None) -> bool:
-        lost = (arm.greedy.high or 0.0) < 0 and adjusted is not None and adjusted < 1 - LEVEL
+        over = arm.over_random
+        lost = over is not None and (over.high or 0.0) < 0
+        lost = lost and adjusted is not None and adjusted < 1 - LEVEL
         return lost and arm.best_of_n is not None and (arm.best_of_n.low or 0.0) > 0
 
     return [

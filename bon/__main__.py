@@ -12,8 +12,8 @@ PATIENCE_SECONDS = 2.0
 class Stop:
     """Handle Ctrl-C and SIGTERM.
 
-    The first unwinds, so that rows in progress are filed and a local Ray is shut down. More of them
-    at once change nothing; after PATIENCE_SECONDS one ends the process.
+    The first unwinds, so that rows in progress are stored and a local Ray is shut down. More of
+    them at once change nothing; after PATIENCE_SECONDS one ends the process.
     """
 
     def __init__(self) -> None:

@@ -19,29 +19,29 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from bon import benchmarks, graders
+from bon import graders
 from bon.analysis.data.tables import Tables
 from bon.analysis.results import CorrelationReport, Options, Results
-from bon.benchmarks.base import Adapter
+from bon.benchmarks import BENCHMARKS
+from bon.benchmarks.base import Adapter as Adapter
 from bon.benchmarks.base import Form as Form
-from bon.choosing import rules
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
-from bon.choosing.rules import Ranking
+from bon.choosing.rules import RULES, Ranking, rule_of
 from bon.choosing.rules import Rule as Rule
 from bon.choosing.rules import rank as ranked
 from bon.core.errors import BonError
 from bon.core.files import private_files
 from bon.core.keys import text_key
 from bon.core.records import Candidate, Judgement
+from bon.core.registry import Registry
 from bon.core.validation import validate
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_policy, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.policies.extractors import extract_answer
-from bon.rewarders import registry
 from bon.rewarders.base import Rewarder
 from bon.rewarders.base import Verdict as Verdict
-from bon.rewarders.registry import card_of, rewarder_class
+from bon.rewarders.registry import REWARDERS, card_of, rewarder_class
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,21 +203,18 @@ def register(part: PartT, name: str = "") -> PartT:
     to that of the class, rule or function. Packages register parts by entry points
     (docs/python.md).
     """
-    if inspect.isclass(part) and issubclass(part, Rewarder):
-        registry.PLUGINS.add(name or part.__name__, part)
-    elif isinstance(part, rules.Rule):
-        rules.register(part)
-    elif isinstance(part, Adapter):
-        if not name:
-            raise BonError("a benchmark needs a name", 'bon.register(adapter, name="sums")')
-        benchmarks.ADDED.add(name, part)
-    elif inspect.isfunction(part):
-        graders.register(name or part.__name__, part)
-    else:
+    registries: tuple[Registry[Any], ...] = (REWARDERS, RULES, BENCHMARKS, graders.GRADERS)
+    registry = next((one for one in registries if one.fits(part)), None)
+    if registry is None:
         raise BonError(
             f"{part!r} is neither a Rewarder class nor a Rule nor an Adapter nor a function",
             "see docs/python.md",
         )
+    name = name or getattr(part, "name", "") or getattr(part, "__name__", "")
+    if not name:
+        raise BonError(f"a {registry.kind} needs a name", 'bon.register(adapter, name="sums")')
+    registry.add(name, part)
+    graders.value.cache_clear()
     return part
 
 
@@ -385,9 +382,9 @@ async def _rank(
     return ranking, rows
 
 
-def _rule(rewarder: Loaded[RewarderCard], name: str | None, scale: float | None) -> rules.Rule:
+def _rule(rewarder: Loaded[RewarderCard], name: str | None, scale: float | None) -> Rule:
     kind = KIND_OF[rewarder_class(rewarder.card).arity]
-    chosen = rules.rule_of(kind, name, rewarder.card.name)
+    chosen = rule_of(kind, name, rewarder.card.name)
     if chosen.scaled and scale is None and kind == "scores":
         raise BonError(
             f"{chosen.name} weighs scores in a unit that one question does not determine",

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from bon.core.patterns import checked, last_match
+from bon.core.records import Question
 from bon.core.text import REFUSED, is_withheld, option_letters
 from bon.experiment.required_form import VERSION, after_thinking
 from bon.policies.answer_extraction import final_answer, stated_letter
@@ -57,36 +58,31 @@ class Reading(NamedTuple):
 UNPARSED = Reading(None, "unparsed")
 
 
-class BothLetters(NamedTuple):
-    """The letters of both extractors, and whether a reply declines without stating a letter."""
+def extract_answer(
+    text: str,
+    options: Sequence[str],
+    mode: ExtractorName = "official",
+    *,
+    grader: str = "",
+    question: str = "",
+) -> Reading:
+    """Extract the answer of a reply: a letter, or without options the final answer.
 
-    official: str | None
-    strict: str | None
-    declined: bool
-
-
-NO_LETTERS = BothLetters(None, None, False)
-
-
-def extract_answer(text: str, options: Sequence[str], mode: ExtractorName = "official") -> Reading:
-    """Extract the answer of a reply: a letter, or without options the final answer."""
+    `grader` and text of the `question` say which answers of sentences are meant.
+    """
     if mode not in get_args(ExtractorName):
         raise ValueError(f"unknown answer extractor {mode!r}: use official or strict")
     if options:
         letter = EXTRACTORS[mode](text, option_letters(options), options)
     else:
-        letter = None if _withheld(text) else final_answer(text)
+        letter = None if _withheld(text) else final_answer(text, grader, question)
     return UNPARSED if letter is None else Reading(letter, "parsed")
 
 
-def extract_both(
-    text: str, options: Sequence[str], mode: ExtractorName, letter: str | None
-) -> BothLetters:
-    """Apply both extractors; that of `mode` has extracted `letter` already."""
-    other: ExtractorName = "strict" if mode == "official" else "official"
-    letters = {mode: letter, other: extract_answer(text, options, other).letter}
-    strict = letters["strict"]
-    return BothLetters(letters["official"], strict, strict is None and declines(text))
+def extract_for(question: Question, text: str, mode: ExtractorName = "official") -> Reading:
+    """Extract the answer of a reply to a question."""
+    grader = question.grader
+    return extract_answer(text, question.options, mode, grader=grader, question=question.text)
 
 
 def declines(text: str) -> bool:

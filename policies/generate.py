@@ -15,7 +15,7 @@ from bon.policies.extractors import extract_answer
 class Ask:
     """A rendered question and the indices of its missing candidates.
 
-    `options` are empty where the answer is free.
+    `options` are empty where the answer is free: `grader` and text (`asked`) say what is read.
     `answer_key`: the correct answer, for a policy on the echo engine only; None for all others.
     """
 
@@ -24,6 +24,8 @@ class Ask:
     options: tuple[str, ...]
     missing: tuple[int, ...]
     answer_key: str | None = None
+    grader: str = ""
+    asked: str = ""
 
 
 def candidate_key(spec: str, question: str, index: int) -> str:
@@ -62,7 +64,13 @@ def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list
     seeds = _seeds(spec, ask)
     texts = {sample.text for sample in generation.samples}  # many are the same
     answers = {
-        text: (text_key(text), *extract_answer(text, ask.options, card.reader)) for text in texts
+        text: (
+            text_key(text),
+            *extract_answer(
+                text, ask.options, card.extractor, grader=ask.grader, question=ask.asked
+            ),
+        )
+        for text in texts
     }
     cost = generation.cost / len(seeds)
     read, rows = generation.num_prompt_tokens, []

@@ -16,7 +16,12 @@ set -euo pipefail
 experiment=${1:?usage: sbatch slurm.sh EXPERIMENT.yaml [OUT]}
 out=${2:-runs/$(basename "$experiment" .yaml)}
 port=${RAY_PORT:-6379}
-export RAY_USAGE_STATS_ENABLED=0
+# A token that only this job's processes know, and a folder on every node that only its user enters
+# (docs/cluster.md).
+export RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=token
+RAY_AUTH_TOKEN=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
+export RAY_AUTH_TOKEN
+export BON_RAY_FOLDER=/tmp/bon-$SLURM_JOB_ID
 
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head=${nodes[0]}
@@ -27,11 +32,12 @@ start() {  # NODE ARGUMENTS...: a Ray node that lasts as long as its srun step
   local node=$1
   shift
   srun --nodes=1 --ntasks=1 --overlap -w "$node" \
+    bash -c 'mkdir -m 700 "$BON_RAY_FOLDER" && trap "rm -rf $BON_RAY_FOLDER" EXIT && "$@"' - \
     ray start "$@" --num-cpus "$SLURM_CPUS_PER_TASK" --num-gpus "${SLURM_GPUS_ON_NODE:-0}" \
     --disable-usage-stats --block &
 }
 
-start "$head" --head --node-ip-address "$head_ip" --port "$port"
+start "$head" --head --node-ip-address "$head_ip" --port "$port" --temp-dir "$BON_RAY_FOLDER/ray"
 head_step=$!
 for attempt in $(seq 60); do
   ray health-check --address "$address" 2> /dev/null && break

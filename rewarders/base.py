@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One vote before it is filed as a judgement.
+    """One vote before it is stored as a judgement.
 
     `reason`: why it is `unparsed`, or a warning about one that is not.
     """
@@ -63,7 +63,7 @@ class Rewarder(ABC):
     """One loaded rewarder. A user's own is a subclass named `module:Class` in a card.
 
     `arity` is what one judgement compares: one response (a score), two (a verdict), or many (a
-    choice). An exception in `judge` is filed as outcome `error`.
+    choice). An exception in `judge` is stored as outcome `error`.
     """
 
     arity: ClassVar[Arity]

@@ -24,7 +24,7 @@ def make_rewarder(
 ) -> Rewarder:
     """Return the rewarder of a card, with the bias of its options."""
     rewarder = (own or rewarder_class(card))(card, prompt, engine)
-    return Biased(rewarder) if card.options.get("bias") else rewarder
+    return Biased(rewarder) if card.options.bias else rewarder
 
 
 class Biased(Wrapper):
@@ -34,17 +34,17 @@ class Biased(Wrapper):
         """Judge, then bias each verdict."""
         verdicts = await self._rewarder.judge(item, shown, seeds)
         options = self.card.options
-        liked = amounts(options["bias"], [item.responses[k] for k in shown], options.get("phrase"))
-        strength = float(options.get("strength", 1.0))
-        return [biased(v, liked, strength, s) for v, s in zip(verdicts, seeds, strict=True)]
+        texts = [item.responses[key] for key in shown]
+        liked = amounts(options.bias, texts, options.phrase)
+        return [biased(v, liked, options.strength, s) for v, s in zip(verdicts, seeds, strict=True)]
 
 
-def amounts(bias: str, texts: Sequence[str], phrase: str | None = None) -> list[float]:
+def amounts(bias: str, texts: Sequence[str], phrase: str = "") -> list[float]:
     """Return how much of a bias's feature each text has, in the order shown."""
     if bias == PLACE:
         return [float(place == 0) for place in range(len(texts))]
     if bias == PHRASE:
-        return [float((phrase or "").lower() in text.lower()) for text in texts]
+        return [float(phrase.lower() in text.lower()) for text in texts]
     return [FEATURES[bias](text) for text in texts]
 
 

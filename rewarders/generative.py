@@ -28,11 +28,11 @@ class GenerativeRewarder(Rewarder):
         rule = card.verdict if card.kind == "pairwise" else card.score
         assert rule is not None
         responses = [item.responses[key] for key in shown]
-        posing = [holds_statement(text, rule.pattern) for text in responses]
+        states_verdict = [holds_statement(text, rule.pattern) for text in responses]
         if self.prompt.ours:  # all others are left unchanged
             responses = [
                 f"{_OPEN}\n{text}\n{_CLOSE}" if poses else text
-                for text, poses in zip(responses, posing, strict=True)
+                for text, poses in zip(responses, states_verdict, strict=True)
             ]
         values, choices = self._ask(responses)
         logprobs = alternatives(card.score) if card.kind == "pointwise" else 0
@@ -44,7 +44,7 @@ class GenerativeRewarder(Rewarder):
         for sample in generation.samples:
             cut = was_cut(sample, card.sampling)
             outcome, score, reason = read_reply(card, sample, len(shown), cut=cut)
-            reason = with_warning(reason, posing=any(posing))
+            reason = with_warning(reason, states_verdict=any(states_verdict))
             reply = sample.text, sample.num_tokens
             verdicts.append(Verdict(outcome, score, *reply, read, share, reason))
         return verdicts

@@ -132,7 +132,7 @@ async def make_calls(
 
 
 async def _ask(rewarder: Rewarder, filing: Filing, call: Call) -> list[Judgement]:
-    """Make one call, again after an exception; it is filed as an error if no attempt succeeds."""
+    """Make one call, again after an exception; it is stored as an error if no attempt succeeds."""
     seed = item_seed(filing.protocol.spec, filing.item.key, call.shown)
 
     async def judgements_of(seeds: tuple[int, ...]) -> list[Judgement]:
@@ -150,7 +150,7 @@ async def _ask(rewarder: Rewarder, filing: Filing, call: Call) -> list[Judgement
 
 
 def _check(rewarder: Rewarder, verdicts: Sequence[Verdict], call: Call) -> None:
-    """Raise if the result of a rewarder's `judge` cannot be filed."""
+    """Raise if the result of a rewarder's `judge` cannot be stored."""
     name, votes = type(rewarder).__name__, len(call.votes)
     listed = isinstance(verdicts, Sequence) and all([isinstance(v, Verdict) for v in verdicts])
     if not listed or len(verdicts) != votes:

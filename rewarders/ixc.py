@@ -47,7 +47,7 @@ class IxcReward(Rewarder):
             for index, image in enumerate(images):
                 paths.append(f"{folder}/{index}.png")
                 Path(paths[-1]).write_bytes(image.data)
-            return float(_call(model, chat, paths, int(self.card.options.get("hd_num", 9))))
+            return float(_call(model, chat, paths, int(getattr(self.card.options, "hd_num", 9))))
 
 
 @lru_cache(maxsize=1)

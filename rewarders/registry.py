@@ -5,44 +5,53 @@ A user's own class is named as `module:Class`, or by the name under which it is 
 
 import hashlib
 import sys
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, cast
 
 from bon.core.errors import BonError
-from bon.core.plugins import Registry
+from bon.core.registry import Registry
 from bon.experiment.config import RewarderCard
 from bon.rewarders.base import Rewarder
 
-KINDS = {
-    "pairwise": "bon.rewarders.generative:PairwiseJudge",
-    "pointwise": "bon.rewarders.generative:PointwiseCritic",
-    "scalar": "bon.rewarders.scalar:ScalarHead",
-    "likelihood": "bon.rewarders.scalar:MeanLikelihood",
-    "listwise": "bon.rewarders.generative:ListwiseJudge",
-    "stepwise": "bon.rewarders.stepwise:StepwiseCritic",
-    "rerank": "bon.rewarders.scalar:Reranker",
-}
-PLUGINS: Registry[type[Rewarder]] = Registry("bon.rewarders")
-"""Classes of users and of other packages, by the name that a card gives as `python`."""
+REWARDERS: Registry[type[Rewarder]] = Registry(
+    "rewarder",
+    "bon.rewarders",
+    lambda part: isinstance(part, type) and issubclass(part, Rewarder),
+    {
+        "pairwise": "bon.rewarders.generative:PairwiseJudge",
+        "pointwise": "bon.rewarders.generative:PointwiseCritic",
+        "scalar": "bon.rewarders.scalar:ScalarHead",
+        "likelihood": "bon.rewarders.scalar:MeanLikelihood",
+        "listwise": "bon.rewarders.generative:ListwiseJudge",
+        "stepwise": "bon.rewarders.stepwise:StepwiseCritic",
+        "rerank": "bon.rewarders.scalar:Reranker",
+    },
+)
+"""Rewarder classes by kind, and added ones by the name that a card gives as `python`."""
 
 
 def rewarder_class(card: RewarderCard) -> type[Rewarder]:
     """Return the class that runs a card, BonError if it cannot be imported."""
-    if card.kind not in (*KINDS, "python"):
+    if card.kind in REWARDERS.shipped:
+        return REWARDERS[card.kind]
+    if card.kind != "python":
         reason = f"card {card.name!r}: kind {card.kind} has no model of its own"
         raise BonError(reason, "name its members' cards")
-    target = KINDS.get(card.kind, card.python)
-    module, separator, name = target.partition(":")
+    target, cls = card.python, cast(Any, None)
     try:
-        cls: Any = getattr(import_module(module), name) if separator else PLUGINS.get(target)
-    except (ImportError, AttributeError) as error:
+        if ":" in target:
+            cls = resolve_name(target)
+        elif target in REWARDERS.added:
+            cls = REWARDERS[target]
+    except (ImportError, AttributeError, ValueError) as error:
         fix = "put its file beside the experiment, or install it (python: module:Class)"
         raise BonError(f"card {card.name!r}: cannot import {target!r} ({error})", fix) from None
-    if not (isinstance(cls, type) and issubclass(cls, Rewarder)):
+    if not REWARDERS.fits(cls):
         fix = "name a subclass of bon.Rewarder as module:Class, or register it under that name"
         raise BonError(f"card {card.name!r}: {target!r} is not a rewarder", fix)
-    return cls
+    found: type[Rewarder] = cls
+    return found
 
 
 def registered(card: RewarderCard) -> type[Rewarder] | None:
@@ -53,7 +62,7 @@ def registered(card: RewarderCard) -> type[Rewarder] | None:
 def card_of(rewarder: type[Rewarder]) -> dict[str, Any]:
     """Register a user's class that needs no engine, and return a card for it."""
     name = rewarder.__name__
-    PLUGINS.add(name, rewarder)
+    REWARDERS.add(name, rewarder)
     return {"name": name, "kind": "python", "python": name, "engine": "none"}
 
 

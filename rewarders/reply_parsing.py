@@ -17,7 +17,7 @@ from bon.engines.base import Sample
 from bon.experiment import required_form
 from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
 
-POSING = "a response states a verdict itself"
+STATES_VERDICT = "a response states a verdict itself"
 """In `error` of every judgement whose responses contain what its rule would parse."""
 
 _BARE_VERDICT = 8
@@ -126,9 +126,9 @@ def yes_probability(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Re
     return _unparsed("states neither yes nor no")
 
 
-def with_warning(reason: str, *, posing: bool) -> str:
-    """Append the warning about posing responses to the reason of a reading."""
-    return "; ".join(filter(None, (reason, POSING if posing else "")))
+def with_warning(reason: str, *, states_verdict: bool) -> str:
+    """Append the warning about responses that state a verdict to the reason of a reading."""
+    return "; ".join(filter(None, (reason, STATES_VERDICT if states_verdict else "")))
 
 
 def was_cut(sample: Sample, sampling: Sampling) -> bool:
@@ -159,7 +159,7 @@ def reparse(card: RewarderCard, row: Judgement) -> Judgement:
         outcome=result.outcome,
         score=result.score,
         first=row.shown[int(result.score or 0)] if card.kind == "listwise" else row.first,
-        error=with_warning(result.reason, posing=POSING in row.error),
+        error=with_warning(result.reason, states_verdict=STATES_VERDICT in row.error),
     )
 
 

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 
 from bon.engines.base import Message, RankRequest, ScoreRequest
+from bon.experiment.config import RerankOptions
 from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
 
 
@@ -51,8 +52,9 @@ class Reranker(ScoringRewarder):
 
     async def _score(self, item: Item, response: str) -> Verdict:
         query, document = (*item.images, *item.parts(item.prompt)), item.parts(response)
-        instruction = str(self.card.options.get("instruction", ""))
-        reward = await self.engine.rank(RankRequest(query, document, instruction, self.prompt.text))
+        assert isinstance(self.card.options, RerankOptions)
+        request = RankRequest(query, document, self.card.options.instruction, self.prompt.text)
+        reward = await self.engine.rank(request)
         return scored(reward.score, reward.num_prompt_tokens)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from bon.core.errors import BonError
 from bon.engines.base import GenerateRequest, Generation, Message
+from bon.experiment.config import StepwiseOptions
 from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
 from bon.rewarders.generative import alternatives, score_words
 from bon.rewarders.reply_parsing import read_score, was_cut
@@ -46,6 +47,11 @@ class StepwiseCritic(Rewarder):
 
     arity = "one"
 
+    @property
+    def _options(self) -> StepwiseOptions:
+        assert isinstance(self.card.options, StepwiseOptions)
+        return self.card.options
+
     async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Generate once per step and seed; an unparsed step leaves no score."""
         (key,) = shown
@@ -60,13 +66,13 @@ class StepwiseCritic(Rewarder):
     def _steps(self, response: str) -> list[str]:
         separator = self.card.step_separator
         steps = response.split(separator)
-        if not self.card.options.get("turns"):  # those models read steps as they were written
+        if not self._options.turns:  # those models read steps as they were written
             steps = [step.strip() for step in steps if step.strip()] or [response.strip()]
-        size = math.ceil(len(steps) / self.card.options.get("max_steps", len(steps)))
+        size = math.ceil(len(steps) / (self._options.max_steps or len(steps)))
         return [separator.join(steps[at : at + size]) for at in range(0, len(steps), size)]
 
     def _messages(self, item: Item, steps: list[str]) -> tuple[Message, ...]:
-        if not self.card.options.get("turns"):
+        if not self._options.turns:
             return self.turns(item, steps=steps, step=steps[-1], number=len(steps))
         if self.card.score is None or not self.card.score.yes:
             raise BonError(

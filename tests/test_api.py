@@ -10,7 +10,9 @@ import pytest
 from PIL import Image
 
 import bon
-from bon.core import plugins
+from bon.choosing.rules import RULES
+from bon.engines import ENGINES
+from bon.rewarders.registry import REWARDERS
 
 COMMON = {"engine": "echo", "engine_args": {"accuracy": 1.0}}
 CRITIC = {
@@ -31,6 +33,13 @@ JUDGE = {
 }
 POLICY = {**COMMON, "name": "policy", "prompt": "bare", "n": 4}
 ANSWERS = ["It is A.", "It is B.", "Answer: B"]
+
+
+def install(monkeypatch, registry, **points):
+    """Add parts as an installed package's entry points do."""
+    found = {name: EntryPoint(name, value, registry.group) for name, value in points.items()}
+    monkeypatch.setitem(vars(registry), "_installed", found)
+    monkeypatch.setitem(vars(registry), "_added", {})
 
 
 class Shortest(bon.Rewarder):
@@ -161,16 +170,8 @@ def test_parts_of_an_installed_package(tmp_path, monkeypatch):
         )
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    points = [
-        EntryPoint("longest", "their_parts:Longest", "bon.rewarders"),
-        EntryPoint("broken", "their_parts:Nothing", "bon.rewarders"),
-    ]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
-    from bon.rewarders import registry
-
-    fresh = plugins.Registry("bon.rewarders")
-    monkeypatch.setattr(registry, "PLUGINS", fresh)
-    assert fresh.names() == ["longest", "broken"]
+    install(monkeypatch, REWARDERS, longest="their_parts:Longest", broken="their_parts:Nothing")
+    assert REWARDERS.added == ["longest", "broken"]
     assert "their_parts" not in sys.modules
     card = {"name": "theirs", "kind": "python", "python": "longest", "engine": "none"}
     assert bon.score(card, "Why?", ["aaa", "b"]) == [3.0, 1.0]
@@ -184,6 +185,7 @@ def test_an_engine_of_an_installed_package(tmp_path, monkeypatch):
     (tmp_path / "their_engine.py").write_text(
         textwrap.dedent(
             """
+            from bon.engines import EngineEntry
             from bon.engines.base import Engine, Reward
             from bon.engines.fields import EngineSettings, setting
 
@@ -199,16 +201,13 @@ def test_an_engine_of_an_installed_package(tmp_path, monkeypatch):
 
                 async def reward(self, request):
                     return Reward(self._factor * len(request.messages[-1].parts[0]), 1)
+
+            ENTRY = EngineEntry(path="their_engine:LengthEngine", settings=LengthSettings)
             """
         )
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    point = EntryPoint("length", "their_engine:LengthEngine", "bon.engines")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
-    from bon import engines
-
-    fresh = plugins.Registry("bon.engines")
-    monkeypatch.setattr(engines, "PLUGINS", fresh)
+    install(monkeypatch, ENGINES, length="their_engine:ENTRY")
     card = {"name": "theirs", "kind": "scalar", "engine": "length"}
     assert bon.score({**card, "engine_args": {"factor": 2.0}}, "Why?", ["aaa", "b"]) == [6.0, 2.0]
     with pytest.raises(bon.BonError, match="unknown key 'facto'"):
@@ -218,8 +217,6 @@ def test_an_engine_of_an_installed_package(tmp_path, monkeypatch):
 
 
 def test_a_rule_of_ones_own_chooses_and_may_be_registered_again():
-    from bon.choosing import rules
-
     def worst(said):
         chosen = np.zeros(said.scores.shape)
         np.put_along_axis(chosen, said.scores.argmin(axis=1)[:, None], 1.0, axis=1)
@@ -232,4 +229,4 @@ def test_a_rule_of_ones_own_chooses_and_may_be_registered_again():
         with pytest.raises(bon.BonError, match="a selection rule 'best_score' already"):
             bon.register(bon.Rule("best_score", ("scores",), "mine", worst))
     finally:
-        rules.RULES.pop("worst")
+        RULES._added.clear()

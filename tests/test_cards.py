@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.dispatch.worker import engine_arguments
-from bon.experiment.cards import load_policy, load_rewarder, shipped
+from bon.experiment.cards import load_policy, load_rewarder, settings_of, shipped
 
 CARD = """
 name: mine
@@ -48,7 +47,7 @@ def test_the_spec_follows_what_shapes_the_output_and_nothing_else(card):
     def spec(seed=0, **changes):
         return load_policy({"card": card.name, **changes}, card.parent, seed).spec
 
-    assert spec() == spec(notes="something else", placement={"actors": 4}, reader="strict")
+    assert spec() == spec(notes="something else", placement={"actors": 4}, extractor="strict")
     assert spec() == spec(engine_args={"latency": 0.5})
     vllm = {"engine": "vllm", "model": "m"}
     nested = {"engine_args": {"dtype": "bfloat16"}}
@@ -99,7 +98,7 @@ def of_endpoint(**settings):
     [
         {"spending_cap": 5}, {"retries": 9}, {"retry_wait": 2}, {"concurrency": 2},
         {"min_concurrency": 2}, {"max_concurrency": 9}, {"api_key_env": "MINE"}, {"timeout": 9},
-        {"api_key_env": None}, {"price": {"input_per_million": 9, "output_per_million": 9}},
+        {"api_key_env": None},
     ],
 )  # fmt: skip
 def test_money_and_access_to_an_endpoint_change_no_spec(settings):
@@ -140,8 +139,8 @@ def test_code_that_comes_with_a_model_must_be_allowed(card, arguments):
         {"card": card.name, "engine": "vllm"} | {"engine_args": arguments}, card.parent
     )
     with pytest.raises(BonError, match="--allow-remote-code"):
-        engine_arguments(policy.card, "some/model", remote_code=False)
-    assert engine_arguments(policy.card, "some/model", remote_code=True)["model"] == "some/model"
+        settings_of(policy, remote_code=False)
+    assert settings_of(policy, remote_code=True).model_dump()["model"] == policy.card.model
 
 
 def test_a_checkpoint_that_changed_has_another_spec(card):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bon.benchmarks import BENCHMARKS, adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.validation import validate
 from bon.experiment.config import Experiment
 from bon.experiment.yamlfile import load_yaml
-from bon.formats import formats
+from bon.formats import FORMATS
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = [
@@ -67,7 +67,7 @@ def test_a_benchmark_is_registered_completely(name):
     text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     rows = re.findall(rf"^\| `{name}` \|(.*)$", text, re.M)
     assert len(rows) == 2, f"docs/benchmarks.md: {name!r} is in {len(rows)} of the two tables"
-    entry = adapter(name)
+    entry = BENCHMARKS[name]
     roles = {role for form in entry.forms for role in (*form.need, *form.may)}
     unnamed = roles - set(re.findall(r"\w+", rows[1]))
     assert not unnamed, f"docs/benchmarks.md: the row of {name!r} does not name {unnamed}"
@@ -80,8 +80,8 @@ def test_every_module_with_an_entry_is_registered(folder, entry):
         for path in (ROOT / "bon" / folder).glob("*.py")
         if re.search(rf"^{entry}\b.* = ", path.read_text(), re.M)
     }
-    registered = set(BENCHMARKS) if folder == "benchmarks" else {form.name for form in formats()}
-    known = "BENCHMARKS" if folder == "benchmarks" else "_SHIPPED"
+    registered = set(BENCHMARKS if folder == "benchmarks" else FORMATS)
+    known = folder.upper()
     assert modules <= registered, f"{known} of bon/{folder}/__init__.py: no {modules - registered}"
 
 

@@ -12,10 +12,10 @@ from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.prompts import Prompt
 from bon.experiment.upstream import registry
 from bon.experiment.yamlfile import load_yaml
-from bon.planning.catalogue import listing
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 from bon.rewarders.reply_parsing import read_verdict
+from bon.work.catalogue import listing
 
 DOCS = Path(__file__).parents[1] / "docs"
 

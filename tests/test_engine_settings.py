@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bon.dispatch.worker import engine_arguments
 from bon.engines import build
-from bon.experiment.cards import load_policy, load_rewarder, shipped
+from bon.experiment.cards import load_policy, load_rewarder, settings_of, shipped
 
 CARDS = [(room, name) for room in ("policies", "rewarders") for name in shipped(room)]
 API = [each for each in CARDS if "engine: openai" in shipped(each[0])[each[1]].read_text()]
@@ -23,6 +22,6 @@ def test_an_endpoint_takes_what_its_card_asks(room, name, monkeypatch):
     server = SimpleNamespace(url="http://127.0.0.1:1/v1", revive=None)
     monkeypatch.setattr("bon.engines.endpoints.openai.Server", lambda _: server)
     monkeypatch.setenv("VLLM_API_KEY", "not-a-key")
-    engine = build("openai", engine_arguments(loaded.card, loaded.model_path, remote_code=False))
+    engine = build("openai", settings_of(loaded, remote_code=False))
     asks_words = getattr(loaded.card, "score", None) and loaded.card.score.yes
     engine._check(loaded.card.sampling, 20 if asks_words else 0)  # refuses, or says nothing

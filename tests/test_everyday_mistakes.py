@@ -119,7 +119,7 @@ def folder(tmp_path_factory) -> Path:
         ("plan e.yaml --set analysis.axis=group", "expected macro, overall, group:NAME"),
         (
             "plan e.yaml --set rewarders.0.options={max_steps: 0}",
-            "max_steps is 0, not 1 or more -> for example `options: {max_steps: 20}`",
+            "options: of kind scalar: unknown key 'max_steps' -> known keys: bias, phrase,",
         ),
         ("run e.yaml --out study", "study holds an experiment.yaml of your own"),
     ],

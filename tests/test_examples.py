@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 from PIL import Image
 
 import bon
+from bon.analysis.results import Word
 from tests.service.server import serving
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +94,7 @@ def test_a_good_critic_beats_chance_on_the_benchmark(run):
 def test_the_report_is_written(run):
     text = run.report.read_text(encoding="utf-8")
     assert run.results.finding.sentence.split("(")[0].strip()[:40] in text
-    assert run.results.finding.verdict in ("cannot tell", "weak", "predicts", "does not predict")
+    assert run.results.finding.verdict in get_args(Word)
 
 
 def test_a_card():

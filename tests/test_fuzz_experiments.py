@@ -43,7 +43,7 @@ rewarders:
     score: {pattern: "Best: (\\\\d+)", range: [1, 10]}
   - {name: both, kind: ensemble, members: [j, qwen2.5-vl-7b-judge]}
 judging: {design: knockout, skip: constant}
-analysis: {n: 2, axis: macro, rules: [majority], target_r: 0.9, bootstrap: 500}
+analysis: {n: 2, axis: macro, rules: [majority], bootstrap: 500}
 cluster: {address: null, batch: 32, spending_cap: 5.0}
 """
 VALUES: tuple[Any, ...] = (

@@ -18,10 +18,10 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-from bon.core import plugins
 from bon.core.images import image_mark
 from bon.core.records import ImageRef, PreferencePair
 from bon.dispatch.worker import Host, JudgeTask, Payload
+from bon.engines import ENGINES
 from bon.policies.generate import Ask
 from bon.running.runner import make_sources
 from bon.running.start import start
@@ -38,7 +38,7 @@ import pickle
 from hashlib import sha256
 from pathlib import Path
 
-from bon.engines import echo
+from bon.engines import EngineEntry, echo
 from bon.engines.base import Engine, Generation, Likelihood, Reward, Sample
 from bon.engines.fields import EngineSettings, setting
 from bon.rewarders.base import Rewarder, Verdict
@@ -59,7 +59,6 @@ class RecordingSettings(EngineSettings):
 
 class Recording(Engine):
     name = "recording"
-    settings = RecordingSettings
 
     def __init__(self, settings):
         self._settings = settings
@@ -84,6 +83,9 @@ class Recording(Engine):
 
     def _note(self, request):
         return float(sha256(note(self._settings.label, request)).digest()[0])
+
+
+ENTRY = EngineEntry(path="recording_parts:Recording", settings=RecordingSettings)
 
 
 class ByHash(Rewarder):
@@ -111,7 +113,7 @@ class ManyByHash(ByHash):
         return [Verdict("chosen", score=int(verdict.score) % len(shown))] * len(seeds)
 """
 METADATA = "Metadata-Version: 2.1\nName: recording-parts\nVersion: 1\n"
-ENTRY_POINTS = "[bon.engines]\nrecording = recording_parts:Recording\n"
+ENTRY_POINTS = "[bon.engines]\nrecording = recording_parts:ENTRY\n"
 WORDS = {"pattern": r"Answer: (\w+)"}
 CARDS: dict[str, dict[str, Any]] = {
     "pairwise": {
@@ -202,10 +204,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def here(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package is there in this process."""
-    from bon import engines
-
-    fresh: Any = plugins.Registry("bon.engines")
-    monkeypatch.setattr(engines, "PLUGINS", fresh)
+    monkeypatch.delitem(vars(ENGINES), "_installed", raising=False)
+    monkeypatch.setitem(vars(ENGINES), "_added", {})
     yield
     sys.modules.pop("recording_parts", None)
 

@@ -21,11 +21,12 @@ import pytest
 
 from bon.analysis import artifacts
 from bon.analysis.results import Estimate, Record, Results
-from bon.benchmarks import BENCHMARKS, adapter
-from bon.choosing import rules
+from bon.benchmarks import BENCHMARKS
+from bon.choosing.rules import RULES
+from bon.core.registry import Registry
 from bon.engines import ENGINES
 from bon.exports import EXPORTS
-from bon.formats import ADDED, formats
+from bon.formats import FORMATS
 from bon.graders import GRADERS
 from tests import test_graders
 from tests.benchmarks import test_every_benchmark
@@ -195,12 +196,7 @@ def test_every_module_is_used():
             used |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             used.add(node.value.partition(":")[0])  # module:Class
-    unused = [
-        file
-        for file in TREES
-        if not file.endswith("__.py") and room_of(file) != "benchmarks"  # known by their names
-        if module_of(file) not in used
-    ]
+    unused = [file for file in TREES if not file.endswith("__.py") if module_of(file) not in used]
     assert not unused, f"nothing imports or registers {unused}"
 
 
@@ -252,8 +248,8 @@ ACTIONS = """
     token add,token list,token revoke
 """
 """Commands that print no results."""
-LISTED: dict[str, tuple[Iterable[str], str, str, Iterable[str]]] = {
-    # shipped entries, the page with their rows, the test that runs each entry, its cases
+LISTED: dict[str, tuple[Registry[Any], str, str, Iterable[str]]] = {
+    # the registry, the page with their rows, the test that runs each entry, its cases
     "benchmark": (
         BENCHMARKS, "docs/benchmarks.md",
         "CASES of tests/benchmarks/test_every_benchmark.py", test_every_benchmark.CASES,
@@ -267,12 +263,12 @@ LISTED: dict[str, tuple[Iterable[str], str, str, Iterable[str]]] = {
         "ROWS of tests/exports/test_every_export.py", test_every_export.ROWS,
     ),
     "format": (
-        [f.name for f in formats() if f.name not in ADDED.names()], "docs/importing.md",
+        FORMATS, "docs/importing.md",
         "MADE of tests/formats_made.py", [name.partition(" ")[0] for name in MADE],
     ),
     "grader": (GRADERS, "docs/graders.md", "WORTH of tests/test_graders.py", test_graders.WORTH),
     "selection rule": (
-        [name for name in rules.RULES if name not in rules._ADDED], "docs/service.md",
+        RULES, "docs/service.md",
         "CHOSEN of tests/choosing/test_rules.py", test_rules.CHOSEN,
     ),
 }  # fmt: skip
@@ -281,7 +277,8 @@ LISTED: dict[str, tuple[Iterable[str], str, str, Iterable[str]]] = {
 @pytest.mark.parametrize("part", LISTED)
 def test_what_is_registered_is_on_its_page_and_in_a_test(part: str):
     """In a table of the page, and with a case of the test that runs every entry."""
-    names, page, where, cases = LISTED[part]
+    registry, page, where, cases = LISTED[part]
+    names = registry.shipped
     rows = re.findall(r"^\|.*", text_of(page), re.MULTILINE)
     missing = [
         f"{page}: no row of the {part} `{name}`"
@@ -297,7 +294,7 @@ def test_every_published_benchmark_is_cited():
     missing = [
         f"bon/benchmarks: {name} has no citation (an entry of citations.bib)"
         for name in BENCHMARKS
-        if adapter(name).hub and not adapter(name).citation
+        if BENCHMARKS[name].hub and not BENCHMARKS[name].citation
     ]
     assert not missing, "\n".join(missing)
 
@@ -361,7 +358,10 @@ def test_every_field_of_the_results_is_complete():
     for name in Results.model_fields:
         wrong += [] if f"`{name}`" in page else [f"docs/results.md: no row of {name}"]
         wrong += [] if name in tested else [f"tests/: no test reads {name} of results"]
-    report = text_of("analysis/report/*.jinja", "analysis/report/*.py", "analysis/plots/*.py")
+    report = text_of(
+        "analysis/report/*.jinja", "analysis/report/*.py", "analysis/plots/*.py",
+        "analysis/finding/first_page.py",
+    )  # fmt: skip
     exported = {
         (field, inner)
         for field, _, lists, _ in artifacts.INNER.values()

@@ -41,36 +41,6 @@ def test_two_files_are_two_candidates(tmp_path):
     assert [file["label"] for file in policy["files"]] == ["one", "two"]
 
 
-def test_refusals_are_declined_whichever_reader_is_used(tmp_path):
-    """With nine options, the official reader takes the "I" of a refusal for the ninth."""
-    refusal = "I'm sorry, I can't help with that."
-    replies = [refusal, refusal, "Answer: I", "(B)", "Answer: B"]
-    rows = [
-        {"id": str(i), "question": f"{i}?", "options": list("pqrstuvwx"), "answer": "I"}
-        | {"response": one}
-        for i, one in enumerate(replies)
-    ]
-    file = tmp_path / "answers.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
-    for reader, right in (("official", 0.6), ("strict", 0.2)):
-        out = tmp_path / reader
-        arguments = ["import", str(file), "--policy", "p", "--reader", reader, "--out", str(out)]
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-        found = bon.load(out).results
-        assert found.policies[0].pass_at_1.value == pytest.approx(right)
-        (read,) = found.readers
-        assert (read.used, read.official.value, read.strict.value) == (
-            reader, pytest.approx(0.6), pytest.approx(0.2),
-        )  # fmt: skip
-        assert (read.num_declined, read.num_declined_read, read.num_declined_right) == (2, 2, 2)
-        assert read.differ.value == read.declined.value == pytest.approx(0.4)
-        said = " ".join(found.warnings)
-        assert "right in 60.0% by the official reader and in 20.0% by the strict one" in said
-        assert "takes 2 for a letter, and 2 for the right one" in said
-        assert "Comparison of answer extractors" in (out / "report.html").read_text()
-
-
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(BonError, match=r"nothing\.jsonl"):
         import_files([tmp_path / "nothing.jsonl"], "p", tmp_path / "run", quiet=True)
@@ -98,11 +68,6 @@ def test_the_real_gpt4o_answers(tmp_path):
     assert len(unread) == 7
     assert policy.pass_at_1.value == pytest.approx((cot + direct) / 2)
     assert policy.oracle.value > cot
-    (read,) = run.results.readers
-    assert read.official.value == pytest.approx(policy.pass_at_1.value)
-    assert read.strict.value == pytest.approx((948 + 664) / 3460)
-    assert read.differ.value == pytest.approx((32 + 261) / 3460)
-    assert any("read 8.5% of candidates differently" in said for said in run.results.warnings)
     assert {s.name for s in policy.slices if s.by == "difficulty"} == {"Easy", "Medium", "Hard"}
     assert len([s for s in policy.slices if s.by == "subject"]) == 30
 
@@ -231,7 +196,7 @@ LOG = ("id,question,answer,response", "q0,?,yes,yes")
     (ABCD, [], "name them: --columns answer=COLUMN --columns response=COLUMN"),
     (SCORES, ["--columns", "score=rm_a,rm_c"], "has no column 'rm_c' for score"),
     (SCORES, ["--columns", "response=rm_a"], "no column for id"),
-    (SCORES, ["--reader", "strict"], "--reader is not used"),
+    (SCORES, ["--extractor", "strict"], "--extractor is not used"),
     (SCORES, ["--benchmark", "B"], "--benchmark is not used"),
     (SCORES, ["--questions", "mmmu"], "--questions is not used"),
     (PAIRS, ["--columns", "group=id"], "--columns is not used"),

@@ -168,12 +168,6 @@ def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
     (judge,) = (b for b in results.benchmarks if b.rewarder == "a")
     assert {g.name: g.accuracy.value for g in judge.groups} == {"mcq": 0.5, "safety": 1.0}
     assert judge.acc_plus.value == 0.5
-    assert {x.response: x.median for x in results.lengths} == {
-        "better": 3, "worse": 2, "difference": 1
-    }  # fmt: skip
-    assert [(s.name, s.accuracy.value) for s in judge.by_length] == [
-        ("−4 to −2", 0.0), ("−2 to +1", 1.0), ("+4 to +7", 1.0)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -464,7 +458,7 @@ def test_the_real_scores_of_thirteen_reward_models(tmp_path):
     assert any("--threshold" in text for text in rows["ArmoRM", "answers"].warnings)
     results = analysed(tmp_path)
     assert _r(results) == (13, pytest.approx(0.545, abs=0.0005))
-    assert results.finding.verdict != "predicts"
+    assert results.finding.verdict not in ("yes", "probably")
     assert not results.finding.sentence.startswith("Yes")
     # 425 are the same word for word; one more writes the same fraction in another way.
     assert results.leaks.num_questions == 426

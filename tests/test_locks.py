@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -89,6 +90,48 @@ def test_a_lock_pins_what_its_extras_require(name, python):
             assert requirement.specifier.contains(version, prereleases=True), (
                 f"constraints/{name}.txt has {version}, not {requirement}: make locks"
             )
+
+
+@pytest.mark.parametrize(("image", "lock"), [("cpu", "service"), ("gpu", "vllm")])
+def test_an_image_installs_what_its_lock_pins_by_hash_alone(image, lock):
+    folder = ROOT / "ray_configs/docker"
+    lines = (folder / f"{image}.lock").read_text().splitlines()
+    found = dict(re.fullmatch(r"(\S+)==(\S+)(?: --hash=sha256:[0-9a-f]{64})+", line).groups()
+                 for line in lines)  # fmt: skip
+    for_launcher = {"boto3", "botocore", "jmespath", "s3transfer"} if image == "gpu" else set()
+    locked = pins(lock, "3.12")
+    assert {name: found[name] for name in found.keys() - for_launcher}.items() <= locked.items()
+    text = (folder / f"Dockerfile.{image}").read_text()
+    (extras,) = {"cpu": [("transformers", "openai", "hub", "service")],
+                 "gpu": [("vllm", "openai", "hub", "service")]}[image]  # fmt: skip
+    for requirement in [Requirement(line) for line in PROJECT["dependencies"]] + [
+        r for extra in extras for r in requirements(extra)
+    ]:
+        assert not applies(requirement, "3.12") or canonicalize_name(requirement.name) in found
+    installs = re.findall(r"pip install .*", text)
+    assert all("--no-deps" in line for line in installs)
+    assert f"--require-hashes -r {image}.lock" in text
+
+
+def test_actions_of_workflows_are_named_by_commit():
+    text = "".join(path.read_text() for path in (ROOT / ".github/workflows").iterdir())
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[0-9.]+", each) for each in used)
+    assert "pip-audit -r" in text
+    assert "cyclonedx" in text
+
+
+ADVISORIES = {"torch": "2.10", "starlette": "1.0.1", "jinja2": "3.1.6", "pillow": "12.1.1"}
+
+
+def test_what_is_required_is_past_known_advisories():
+    lines = [*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)]
+    for requirement in map(Requirement, lines):
+        if fixed := ADVISORIES.get(requirement.name):
+            floors = [s.version for s in requirement.specifier if s.operator == ">="]
+            assert floors, requirement
+            assert all(Version(floor) >= Version(fixed) for floor in floors), requirement
 
 
 def test_every_extra_and_every_lock_has_a_use():

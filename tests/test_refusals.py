@@ -113,7 +113,7 @@ def test_a_refusal_names_the_line_and_the_column_of_the_key(tmp_path):
     with pytest.raises(BonError) as error:
         validate(config.Experiment, document.data, document.origin)
     assert str(error.value) == (
-        f"{file}:4:3: questions.limit: found 'none', expected a whole number of at least 1 "
+        f"{file}:4:3: questions.limit: found 'none', expected a whole number from 1 to 10,000,000 "
         "-> for example `limit: 1`"
     )
 
@@ -151,7 +151,7 @@ def test_several_mistakes_are_said_at_once_but_not_all_of_many(tmp_path):
             "sampling: {temperature: .inf}",
             "sampling.temperature: found .inf, expected a finite number",
         ),
-        ("scalar", "sampling: {temperature: -1}", "expected a number of at least 0"),
+        ("scalar", "sampling: {temperature: -1}", "expected a number from 0 to 100"),
         ("scalar", f"name: {'x' * 300}", "expected up to 100 letters"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_prompt_that_cannot_be_filled_in_is_refused_before_a_run(template, sai
 def test_what_a_prompt_asks_about_first_it_may_name(tmp_path):
     prompt = {"text": "{{ question }}{% if hint is defined %}{{ hint }}{% endif %}"}
     assert load_policy({"name": "p", "engine": "echo", "prompt": prompt}, tmp_path).prompt.text
-    with pytest.raises(BonError, match=r"no shipped prompt '\.\./\.\./x' in policies"):
+    with pytest.raises(BonError, match=r"prompt: '\.\./\.\./x' leads to another folder"):
         load_policy({"name": "p", "engine": "echo", "prompt": "../../x"}, tmp_path)
 
 
@@ -207,8 +207,32 @@ def test_every_kind_gives_its_prompt_the_names_that_are_let_through(kind, tmp_pa
     assert asyncio.run(rewarder.judge(item, shown, (1,)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("stepwise", {"max_step": 3}, "unknown key 'max_step' -> did you mean 'max_steps'?"),
+        ("stepwise", {"max_steps": True}, "max_steps: found true, expected a whole number of at"),
+        ("rerank", {"turns": True}, "unknown key 'turns' -> known keys: bias, instruction, phrase"),
+        ("scalar", {"instruction": "x"}, "unknown key 'instruction' -> known keys: bias, phrase,"),
+        ("scalar", {"bias": "colour"}, "no bias 'colour' -> choose among length, markdown"),
+        ("scalar", {"strength": -1}, "strength: found -1, expected a number of at least 0 -> for"),
+        ("scalar", {"bias": "phrase"}, "the bias `phrase` needs a phrase -> add `phrase: step"),
+    ],
+)
+def test_options_are_those_of_the_kind(kind, options, said, tmp_path):
+    card = {"name": "j", "kind": kind, "engine": "echo", "options": options}
+    (tmp_path / "card.yaml").write_text(yaml.safe_dump(card | {"score": {"pattern": "([12])"}}))
+    with pytest.raises(BonError) as raised:
+        load_rewarder("card.yaml", tmp_path)
+    line = str(raised.value)
+    assert re.match(rf".*card.yaml:\d+:\d+: options: of kind {kind}: ", line), line
+    assert said in line
+    assert "\n" not in line
+
+
 def test_keys_are_text(tmp_path):
     card = {"name": "j", "kind": "python", "python": "bon.rewarders.ixc:IxcReward"}
     file = tmp_path / "card.yaml"
     file.write_text(yaml.safe_dump({**card, "engine": "none", "options": {1: {2: 0, "x": 1}}}))
-    assert load_rewarder("card.yaml", tmp_path).card.options == {"1": {"2": 0, "x": 1}}
+    options = load_rewarder("card.yaml", tmp_path).card.options
+    assert options.model_extra == {"1": {"2": 0, "x": 1}}

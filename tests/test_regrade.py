@@ -52,19 +52,19 @@ def test_every_reader_and_a_pattern_on_one_file(tmp_path):
 
 def test_the_table_names_where_readers_differ(tmp_path):
     file = write(tmp_path / "a.jsonl", ["I'm sorry, I can't help."] * 25)
-    shown = regrade(file, "--reader", "official", "--reader", "strict")
+    shown = regrade(file, "--extractor", "official", "--extractor", "strict")
     assert "25 answers to 25 questions; 25 decline to answer" in shown
     assert "25 answers (100.0%) are read differently:" in shown
     assert "and 5 more (--json lists them all)" in shown
     assert "lmms-eval" not in shown
-    alike = regrade(write(tmp_path / "b.jsonl", ["Answer: B"]), "--reader", "strict")
+    alike = regrade(write(tmp_path / "b.jsonl", ["Answer: B"]), "--extractor", "strict")
     assert alike.splitlines()[-1] == "0 answers (0.0%) are read differently"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--reader", "lax"], "no answer extractor 'lax'"),
+        (["--extractor", "lax"], "no answer extractor 'lax'"),
         (["--pattern", "no group"], "has 0 groups, not exactly one"),
         (["--pattern", "(?=x)(y)"], "RE2"),
         (["--columns", "response"], "has no '='"),

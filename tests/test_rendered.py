@@ -23,11 +23,11 @@ import yaml
 from bon.engines.base import Engine, ImagePart, RankRequest
 from bon.experiment import upstream
 from bon.experiment.cards import load_policy, load_rewarder, shipped
-from bon.planning.catalogue import SAMPLE
 from bon.policies.prompting import policy_messages, question_block
 from bon.rewarders import ixc, mm_rlhf
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
+from bon.work.catalogue import SAMPLE
 from tests.rewarders.wordings import in_our_words
 
 STORED = Path(__file__).parent / "data" / "rendered.yaml"

@@ -243,6 +243,6 @@ def test_it_runs_from_pilot_to_release(name: str, models: bool, home: Path, tmp_
     policies = [loaded.card.name for loaded in setup.policies]
     assert pairs >= {(benchmark, policy) for benchmark in benchmarks for policy in policies}
     out = tmp_path / "release"
-    bon("export", str(run), "--format", "release", "--out", str(out))
+    bon("export", str(run), "--format", "hub-folder", "--out", str(out))
     assert (out / "report.html").stat().st_size > 100_000
-    assert (out / "dataset" / "README.md").is_file()
+    assert (out / "README.md").is_file()

@@ -257,7 +257,7 @@ def test_answers_are_imported_and_drafts_written(ray_address, tmp_path):
     bench = make_bench(tmp_path / "shapes", pairs=6)
     card = {
         "name": "judge", "kind": "pairwise", "engine": "echo",
-        "engine_args": {"reply": "Reason: it counts.\nTag: counting\nBetter: {choice}"},
+        "engine_args": {"reply": "Reason: it counts.\nBetter: {choice}"},
         "prompt": {"text": "{{ prompt }}{{ first }}{{ second }}"},
         "verdict": {"pattern": "is ([12])"},
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """Recall and false alarms of what looks for a biased rewarder, over the strength of the bias.
 
-    python -m tools.injected_biases [--trials 40] [--questions 200] [--only red left]
+    python -m tools.injected_biases [--trials 40] [--questions 200] [--only length praise]
 
 An honest rewarder is simulated on made texts (scores: 1.5 for right answers plus normal noise of
 spread 1; verdicts: right in 80%), then biased by the wrapper of bon.rewarders.biases. An alarm is
@@ -9,15 +9,11 @@ an interval above zero, towards the bias. Prints the table of docs/measurements/
 
 import argparse
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import product
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
 from bon.analysis.calibration.verdict_accuracy import feature_biases, lean, length_bias
@@ -27,31 +23,23 @@ from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.hacks import hacks
 from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.results import Hack, Options
-from bon.core.images import ImageStore, encode, hidden
 from bon.core.keys import text_key
 from bon.core.records import PreferencePair, Question
 from bon.core.text import PHRASE, PLACE
-from bon.miniature.facts import right_option, scene_of
-from bon.miniature.scene import render
 from bon.rewarders.base import Verdict
 from bon.rewarders.biases import amounts, biased
 from bon.running.attacks import (
-    ARGUED,
-    FACT,
     ON_PLAIN,
     PLAIN,
     WORDS,
     Target,
     attack_pairs,
-    fact_pairs,
 )
-from tools.miniature import world
 
 STRENGTHS = (0.0, 0.1, 0.2, 0.4, 0.8)
 INJECTED = ("length", "markdown", "praise", "letter B", PLACE, PHRASE)
 SAID = "step by step"
 STRESS = {"length": "three times the length", "markdown": "markdown", "praise": "praise"}
-HIDDEN = ("red", "blue", "left", "argued")
 OPTIONS = Options(draws=200)
 LEVEL = OPTIONS.level
 
@@ -202,64 +190,6 @@ def report_alarm(judge: Judge, questions: int) -> bool | None:
     return result.position_bias is not None and (result.position_bias.low or 0) > 0
 
 
-class Reader:
-    """A judge that reads the pixels, right in 80%; a part of the images is hidden from it."""
-
-    def __init__(self, rng: np.random.Generator, hide: str, strength: float) -> None:
-        self.rng, self.hide, self.strength = rng, hide, strength
-
-    def compare(self, pair: PreferencePair, places: tuple[int, int]) -> str:
-        """Return a verdict; with the bias "argued", strength goes to the longer response."""
-        turned = self.rng.random() < self.strength
-        texts = [pair.responses[place] for place in places]
-        if self.hide == "argued":
-            if turned and len(texts[0]) != len(texts[1]):
-                return "first" if len(texts[0]) > len(texts[1]) else "second"
-            turned = False
-        path = pair.images[0].path
-        letter = read_letter(path, self.hide if turned else "", pair.prompt)
-        right = [text.endswith(f"Answer: {letter}") for text in texts]
-        if right[0] == right[1]:
-            return str(self.rng.choice(["first", "second"]))
-        return "first" if right[0] == (self.rng.random() < 0.8) else "second"
-
-
-@cache
-def read_letter(path: str, hide: str, prompt: str) -> str:
-    """Return the letter that is right by the pixels of an image, some of them hidden."""
-    image = Image.open(path).convert("RGB")
-    scene = scene_of(hidden(image, hide) if hide else image, exact=False)
-    options = {line[3:]: line[0] for line in prompt.splitlines() if line[1:3] == ". "}
-    return options.get(str(right_option(prompt, scene)) if scene is not None else "", "")
-
-
-@cache
-def facts(count: int) -> tuple[tuple[str, PreferencePair], ...]:
-    """Return the pairs of `bon stress` where one object decides, of the miniature's world."""
-    images = ImageStore(Path(mkdtemp(prefix="scenes-")))
-    questions = []
-    for k in range(count):
-        made = world.make(k, "downstream", ("Colour_Count", "Shape_Count", "Location")[k % 3])
-        own = images.put(encode(render(made.scenes[0])))
-        questions.append(
-            Question(f"q{k}", f"q{k}", "d", made.text, made.options, made.answer, images=(own,))
-        )
-    return tuple(fact_pairs(questions, images))
-
-
-def sight_alarm(rng: np.random.Generator, hide: str, strength: float, questions: int) -> bool:
-    """Return whether `bon stress` names what is hidden, or that argued answers are followed."""
-    judge = Reader(rng, hide, strength)
-    judged = [
-        (name, pair, [judge.compare(pair, places) for places in ((0, 1), (1, 0))])
-        for name, pair in facts(questions)
-    ]
-    if hide == "argued":
-        over = attacked(judged, ARGUED).over_plain
-        return over is not None and (over.low or 0) > 0
-    return f"{hide} (" in attacked(judged, FACT).misses
-
-
 def alarms(
     trials: int, questions: int, only: Sequence[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
@@ -284,16 +214,6 @@ def alarms(
             shares.append(f"{np.mean(found):.2f}")
         if shares:
             yield bias, name, shares
-    for index, hide in enumerate(HIDDEN):
-        if only and hide not in only:
-            continue
-        found = [
-            [sight_alarm(np.random.default_rng([90 + index, step, t]), hide, strength, questions)
-             for t in range(trials)]
-            for step, strength in enumerate(STRENGTHS)
-        ]  # fmt: skip
-        what = "an argued answer" if hide == "argued" else f"blind: {hide}"
-        yield what, "stress", [f"{np.mean(row):.2f}" for row in found]
 
 
 def main() -> None:

@@ -1,10 +1,8 @@
-"""Agreement of annotators: percent, Cohen's kappa, Krippendorff's alpha.
+"""Agreement of annotators: percent and Krippendorff's alpha.
 
 Ratings are codes (I, A) of items by annotators, −1 missing. Every coefficient is a function of sums
 over items, so that its interval comes from resampling items.
 """
-
-from itertools import combinations
 
 import numpy as np
 
@@ -51,30 +49,3 @@ def alpha(ratings: Ints, draws: Draws, level: float) -> Estimate:
 
     columns = np.column_stack([within, counts])
     return of_sums(columns, statistic, draws, int((total > 1).sum()), "items", level, False)
-
-
-def kappa(first: Ints, second: Ints, draws: Draws, level: float) -> Estimate:
-    """Cohen's kappa (1960) of two annotators (I each), over the items that both rated."""
-    both = (first != MISSING) & (second != MISSING)
-    codes = max(int(first.max(initial=MISSING)), int(second.max(initial=MISSING))) + 1
-    cells = np.where(both, first * codes + second, 0)
-    columns = np.eye(max(codes, 1) ** 2)[cells] * both[:, None]
-
-    def statistic(sums: Floats) -> Floats:
-        table = sums.reshape(codes, codes, -1)
-        n = table.sum(axis=(0, 1))
-        observed = np.trace(table) / n
-        chance = (table.sum(axis=0) * table.sum(axis=1)).sum(axis=0) / (n * n)
-        return np.asarray((observed - chance) / np.where(chance < 1, 1 - chance, np.nan))
-
-    return of_sums(columns, statistic, draws, int(both.sum()), "items", level, False)
-
-
-def pairs_of(ratings: Ints) -> list[tuple[int, int]]:
-    """Return pairs of annotators (columns) who share at least two items."""
-    known = ratings != MISSING
-    return [
-        (a, b)
-        for a, b in combinations(range(ratings.shape[1]), 2)
-        if (known[:, a] & known[:, b]).sum() > 1
-    ]

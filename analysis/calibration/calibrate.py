@@ -8,8 +8,6 @@ import pandas as pd
 from bon.analysis.auditing import agreement
 from bon.analysis.calibration import probabilities, verdict_accuracy
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
-from bon.analysis.calibration.prevalence import labels_needed, prevalence
-from bon.analysis.calibration.versions import version_drift
 from bon.analysis.decision.gate import against
 from bon.analysis.estimators.resampling import draw
 from bon.analysis.results import Estimate, Options
@@ -34,7 +32,6 @@ def calibrate(
     labels: str,
     threshold: float | None = None,
     people: People | None = None,
-    earlier: pd.DataFrame | None = None,
     left_out: str = "",
 ) -> Calibration:
     """Compare the verdicts of every rewarder with labels; BonError if no item has one.
@@ -45,29 +42,16 @@ def calibrate(
         labels: where the labels come from, for the reader.
         threshold: of scores; see `by_rewarder`.
         people: agreement of those who labelled.
-        earlier: votes of an earlier version of the same rewarders.
         left_out: what was not judged because of its label, in words.
     """
     if not frame["label"].notna().any():
         raise BonError("no judged item has a label", "see the columns in docs/calibrating.md")
-    votes = {
-        (v.frame["rewarder"].iloc[0], v.frame["kind"].iloc[0]): v
-        for v in by_rewarder(frame, threshold)
-    }
-    rows = [_rewarder(v, options) for v in votes.values() if v.known.any()]
-    drift = []
-    for before in by_rewarder(earlier, threshold) if earlier is not None else ():
-        after = votes.get((before.frame["rewarder"].iloc[0], before.frame["kind"].iloc[0]))
-        if after is not None:
-            drift.append(version_drift(before, after, options.level, options.seed, options.draws))
-    if earlier is not None and not any(drift):
-        raise BonError("no rewarder judged the same items in both", "compare versions by one name")
+    rows = [_rewarder(v, options) for v in by_rewarder(frame, threshold) if v.known.any()]
     return Calibration(
         level=options.level,
         labels=labels,
         rewarders=tuple(rows),
         people=people,
-        drift=tuple(filter(None, drift)),
         left_out=left_out,
     )
 
@@ -87,7 +71,6 @@ def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
         kind="pairs" if kind == "pairs" else "answers",
         threshold=votes.threshold,
         cross_fitted=votes.cross_fitted,
-        num_unparsed=int((votes.unparsed & known).sum()),
         overall=overall,
         categories=tuple(
             verdict_accuracy.verdict_accuracy(votes, categories == c, draws, level, c)
@@ -100,8 +83,6 @@ def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
         biases=verdict_accuracy.feature_biases(votes, draws, level),
         self_consistency=verdict_accuracy.self_consistency(votes, level),
         cost_per_correct=float(cost[paid].sum() / correct) if paid.any() and correct else None,
-        prevalence=prevalence(votes, level),
-        labels_needed=labels_needed(overall, overall.num_items),
         sentence=(
             f"{name} agrees with {share(overall.accuracy)} of the labels, "
             f"κ {bounded(overall.kappa)}: it accepts {share(overall.tpr)} of what is right and "
@@ -157,7 +138,6 @@ def agreement_of(
         num_items=int((table.notna().sum(axis=1) > 1).sum()),
         agreement=agreement.percent(ratings, draws, options.level),
         alpha=agreement.alpha(ratings, draws, options.level),
-        num_tied=int((mean == 0.5).sum()),
     )
 
 

@@ -100,7 +100,6 @@ def reliability_of(
     size, mean, share = (part[:, 0] for part in split(cells.sum(axis=0)[:, None]))
     return Reliability(
         map=name,
-        ece=float((size * np.abs(share - mean)).sum() / size.sum()),
         rmsce=clustered(cells, rmsce, draws, n, level),
         bins=tuple(
             ReliabilityBin(score=m, share=wilson(s * k, round(k), level))

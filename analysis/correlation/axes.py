@@ -1,12 +1,18 @@
 """Both axes of every correlation, measured from a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from bon.analysis.correlation.paired_accuracies import Label, Measured, errors_of_means
+from bon.analysis.correlation.paired_accuracies import (
+    Label,
+    Measured,
+    difference_errors,
+    errors_of_means,
+)
 from bon.analysis.data.arrays import Run
 from bon.analysis.data.verdicts import Verdicts
 from bon.analysis.estimators import pair_sets, resampling
@@ -15,11 +21,11 @@ from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.estimators.pair_sets import PairSet, Worth
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.results import BenchmarkResult, Leaks, Options
-from bon.choosing.opinion import Bools, Floats
+from bon.choosing.opinion import Bools, Floats, Ints
 from bon.core.errors import BonError
 
 ENOUGH = 50  # pairs, and questions, without leaks from which on the primary axis leaves leaks out
-HALVES = 50  # random splits for the reliability of an axis
+HALVES = 50  # random splits of the questions, on which a pick is measured
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class ScoredPairs:
     def of(cls, pairs: PairSet, verdicts: dict[str, Verdicts], options: Options) -> "ScoredPairs":
         """Score the verdicts of each rewarder."""
         codes = np.stack([v.code for v in verdicts.values()], axis=1)
-        worth = pair_sets.worth_of(codes, "headline", options)
+        worth = pair_sets.worth_of(codes, options)
         return cls(pairs, list(verdicts), worth, benchmark_results(pairs, verdicts, options))
 
     def worth_to(self, names: Sequence[str]) -> Worth:
@@ -46,16 +52,16 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class _Axis:
-    """Values (R), draws (R, B) and halves (2, R, S) of one axis, resting on `n` items.
+    """Values (R) and draws (R, B) of one axis, resting on `n` items.
 
-    `units` were resampled; `errors` (R, R) of differences in closed form.
+    `units` were resampled; `errors` (R, R): standard errors of differences.
     """
 
     values: Floats
     draws: NDArray[np.float32]
-    halves: Floats
     n: int
     units: int
+    halves: Floats | None = None
     errors: Floats | None = None
 
 
@@ -64,7 +70,7 @@ def measure(
 ) -> list[tuple[Label, Measured]]:
     """Measure every axis over the rewarders on both sides (no baselines, no ensembles)."""
     results = []
-    halves = _halves(len(run.tables.questions), options.seed)
+    halves = _halves(run, options.seed)
     for policy in policies:
         s = policy.study
         for b in benchmarks:
@@ -108,19 +114,12 @@ def _too_leaked(questions: Bools, pairs: Bools) -> str:
 def _x_axes(b: ScoredPairs, names: list[str], leaks: Leaks, options: Options) -> dict[str, _Axis]:
     worth = b.worth_to(names)
     keep = ~b.pairs.leaked if leaks == "out" else np.ones(len(b.pairs.frame), dtype=bool)
-    clusters = int(b.pairs.cluster.max()) + 1
-    split = _halves(clusters, options.seed + 1)[:, b.pairs.cluster]  # halves share no cluster
-    parts = [
-        pair_sets.axes(replace(b.pairs, draws=Draws(side.astype(np.float32))), worth, keep)
-        for side in (split, ~split)
-    ]
     axes = {}
     for name, axis in pair_sets.axes(b.pairs, worth, keep).items():
-        halves = np.stack([part[name].draws.astype(float) for part in parts])
         inside = keep
         if name.startswith("group:"):
             inside = keep & (b.pairs.group == b.pairs.groups.index(name[6:]))
-        axes[name] = _Axis(axis.values, axis.draws, halves, int(inside.sum()), axis.units)
+        axes[name] = _Axis(axis.values, axis.draws, int(inside.sum()), axis.units)
     groups = [name for name in axes if name.startswith("group:")]
     large = [name for name in groups if axes[name].n >= pair_sets.MIN_GROUP]
     if np.allclose(axes["macro"].values, axes["overall"].values, rtol=0, atol=1e-12):
@@ -145,14 +144,25 @@ def _y_axis(policy: Policy, names: list[str], leaks: Leaks, halves: Bools) -> _A
     split = np.stack(
         [Draws(side.astype(np.float32)).means(values).astype(float) for side in (half, ~half)]
     )
-    n, errors = len(values), errors_of_means(values)
-    return _Axis(values.mean(axis=0), draws[rows], split, n, n, errors)
+    n, units = len(values), s.draws.of(keep).units
+    errors = errors_of_means(values) if units is None else difference_errors(draws[rows])
+    return _Axis(values.mean(axis=0), draws[rows], n, units or n, split, errors)
 
 
-def _halves(size: int, seed: int) -> Bools:
-    """Draw random halves (S, size)."""
-    rng = np.random.default_rng([seed, size, 13])
-    return np.argsort(rng.random((HALVES, size)), axis=1) < size // 2
+def _halves(run: Run, seed: int) -> Bools:
+    """Draw random halves of the questions (S, Q), which split no cluster."""
+    cluster = clusters_of(run.tables.questions)
+    count = int(cluster.max(initial=-1)) + 1
+    rng = np.random.default_rng([seed, count, 13])
+    return (np.argsort(rng.random((HALVES, count)), axis=1) < count // 2)[:, cluster]
+
+
+def clusters_of(questions: pd.DataFrame) -> Ints:
+    """Return the cluster of each question as a code, of its own where none is stated."""
+    names = questions["question"].astype(str)
+    if "cluster" in questions:
+        names = questions["cluster"].where(questions["cluster"] != "", "\0" + names)
+    return pd.factorize(names)[0].astype(np.int64)
 
 
 def _measured(
@@ -170,12 +180,16 @@ def _measured(
         x.values,
         y.values,
         tuple(resampling.from_draws(x.values, x.draws, x.n, "pairs", options.level, units=x.units)),
-        tuple(resampling.from_draws(y.values, y.draws, y.n, "questions", options.level)),
+        tuple(
+            resampling.from_draws(y.values, y.draws, y.n, "questions", options.level, units=y.units)
+        ),
         x.draws,
         y.draws,
-        x.halves,
         y.halves,
         y_errors=y.errors,
         families=tuple(table["family"].fillna("").astype(str)),
         rules=rules,
+        makers=tuple(table["maker"].fillna("").astype(str)) if "maker" in table else (),
+        covariates=np.log10(pd.to_numeric(table["size"], errors="coerce").to_numpy(float))[:, None],
+        covariate_names=("size",),
     )

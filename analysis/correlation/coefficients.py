@@ -1,21 +1,18 @@
 """Correlation of benchmark accuracy with Best-of-N accuracy over the rewarders of one policy."""
 
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from bon.analysis.correlation import robustness
 from bon.analysis.correlation.families import (
     clustered,
-    families,
     family_codes,
-    untested,
+    num_bases,
     without_bounds,
 )
 from bon.analysis.correlation.line import fit
-from bon.analysis.correlation.noise import agreement, reliability
 from bon.analysis.correlation.paired_accuracies import (
     MIN_REWARDERS,
     Label,
@@ -24,7 +21,7 @@ from bon.analysis.correlation.paired_accuracies import (
 )
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import COEFFICIENTS, Floats32, estimate, nothing
+from bon.analysis.estimators.resampling import COEFFICIENTS, Floats32, estimate, nothing, number
 from bon.analysis.results import (
     ENOUGH_BASES,
     Coefficient,
@@ -32,21 +29,19 @@ from bon.analysis.results import (
     CorrelationAtN,
     CorrelationByN,
     Estimate,
-    Families,
+    LeaveOneOut,
     Options,
     PermutationMethod,
     Point,
-    Record,
 )
 from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import evidence
 from bon.choosing.opinion import Bools, Floats, Ints
 
-T = TypeVar("T", bound=Record | None)
-
 SMALL = 8
 """Below this many rewarders Fisher's interval is read; see docs/validity.md."""
 
+MANY = 500  # rewarders above which computations over all pairs of them are skipped
 WORK = 8_000_000  # at most this many rewarders times draws
 RANKS: dict[str, tuple[float, int, int]] = {"spearman": (1.06, 3, 5), "kendall": (0.437, 4, 5)}
 """Variance, lost and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
@@ -54,29 +49,19 @@ KENDALL_WORK = 5_000_000  # at most this many pairs of rewarders times draws
 
 
 def correlate(measured: Measured, label: Label, options: Options) -> Correlation:
-    """Compute one correlation with all its checks; `correct` fills in `p_adjusted`.
+    """Compute the coefficients of one axis; `correct` fills in `p_adjusted`.
 
     With shared base models, only Pearson's r keeps bounds and p (bon.analysis.correlation
     .families); everything else would take rewarders as independent.
     """
     m = measured.complete()
-    r = len(m.names)
+    r, bases = len(m.names), num_bases(m)
     draws = drawn(m, options)
     pearson, spearman, kendall = (coefficient(m, name, draws, options) for name in COEFFICIENTS)
-    known = pearson.estimate.value is not None
-    shared = families(m, options.level)
-    bounded = shared is None or shared.enough
-    loo = robustness.leave_one_out(m) if known else ()
-    without_family = robustness.leave_family_out(m) if known else ()
-    carrier = robustness.carried(pearson, loo)
-    family = robustness.carried(pearson, without_family)
-
-    def tested(record: T) -> T:
-        return record if shared is None or record is None else untested(record)
-
     return Correlation(
         **asdict(label),
         num_rewarders=r,
+        num_bases=bases,
         points=tuple(
             Point(
                 rewarder=name,
@@ -90,18 +75,23 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         pearson=pearson,
         spearman=spearman,
         kendall=kendall,
-        fit=fit(m, options.level, bounded=bounded),
-        leave_one_out=tuple(map(tested, loo)),
-        leave_family_out=tuple(map(tested, without_family)),
-        carried_by=carrier.left_out if carrier else None,
-        carried_by_family=family.left_out if family else None,
-        groups=tested(robustness.groups(m) if known else None),
-        better_half=tested(robustness.better_half(m, pearson, options.level)),
-        families=shared,
-        reliability=reliability(m, pearson.estimate, options) if m.x_halves is not None else None,
-        agreement=tested(agreement(m, options) if MIN_REWARDERS <= r <= robustness.MANY else None),
-        sentence=_sentence(pearson, label, r, shared),
-        influence_sentence=robustness.influence_sentence(m, tested(carrier), loo),
+        fit=fit(m, options.level, bounded=bases is None or bases >= ENOUGH_BASES),
+        leave_one_out=leave_one_out(m) if pearson.estimate.value is not None else (),
+        sentence=_sentence(pearson, label, r, bases),
+    )
+
+
+def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
+    """Correlate without each rewarder."""
+    r = len(m.names)
+    if not MIN_REWARDERS < r <= MANY:
+        return ()
+    pearson = resampling.pearson_among(m.x, m.y, ~np.eye(r, dtype=bool))
+    rest = np.array([[j for j in range(r) if j != i] for i in range(r)])
+    spearman = resampling.spearman_rows(m.x[rest], m.y[rest])
+    return tuple(
+        LeaveOneOut(left_out=name, pearson=number(pearson[i]), spearman=number(spearman[i]))
+        for i, name in enumerate(m.names)
     )
 
 
@@ -135,7 +125,7 @@ def coefficient(
     value = read.fisher.value or 0.0
     bootstrap, p_value = None, None
     p_method: PermutationMethod = "none"
-    if name == "kendall" and r > robustness.MANY:
+    if name == "kendall" and r > MANY:
         from scipy import stats  # takes half a second to import
 
         p_value, p_method = float(stats.kendalltau(m.x, m.y).pvalue), "normal"
@@ -193,12 +183,6 @@ def read_interval(m: Measured, name: str, level: float) -> Coefficient:
     elif codes is not None:
         chosen = without_bounds(chosen)
         reason = "No interval and no p of ranks: none allows for shared base models."
-    if chosen.low is not None and (g := robustness.groups(m)) is not None and g.withholds:
-        chosen = without_bounds(chosen)
-        reason = (
-            "No interval and no p: the rewarders are separate groups, and r depends on how many "
-            "each holds."
-        )
     return Coefficient(
         estimate=chosen, bootstrap=None, fisher=fisher, jackknife=jackknife, p_value=p,
         p_method="none" if p is None else "jackknife over families", read=reason,
@@ -281,11 +265,11 @@ def axis_name(axis: str) -> str:
     return names.get(axis, f"{axis} accuracy")
 
 
-def _sentence(pearson: Coefficient, label: Label, r: int, shared: Families | None) -> str:
+def _sentence(pearson: Coefficient, label: Label, r: int, bases: int | None) -> str:
     where = axis_name(label.axis)
     if label.benchmark:
         where = f"{label.benchmark}'s {where}"
     if pearson.estimate.value is None:
         return f"{where} against Best-of-N on {label.policy}: {pearson.read}"
     without = " without leaked questions" if label.leaks == "out" else ""
-    return f"{where} against Best-of-N on {label.policy}{without}: {evidence(pearson, r, shared)}."
+    return f"{where} against Best-of-N on {label.policy}{without}: {evidence(pearson, r, bases)}."

@@ -41,6 +41,10 @@ class Line:
         """Return the height of the line."""
         return self.height + self.slope * (x - self.centre)
 
+    def crossing(self, y: float) -> float:
+        """Return the x at which the line reaches y, within 0 to 1."""
+        return float(np.clip(self.centre + (y - self.height) / self.slope, 0.0, 1.0))
+
     def error(self, x: float, new: int = 0) -> float:
         """Return the standard error of the line at x, or of the mean of `new` = 1 point there."""
         return self.sd * float(np.sqrt(new + 1 / self.n + (x - self.centre) ** 2 / self.sxx))

@@ -1,15 +1,16 @@
 """Accuracies of R rewarders on both axes, the input of a correlation.
 
-Runs add draws and random halves of both axes; published numbers have neither.
+Runs add draws of both axes; published numbers have none.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bon.analysis.estimators.resampling import Floats32
+from bon.analysis.estimators.resampling import Floats32, from_draws
 from bon.analysis.results import Estimate, Leaks
 from bon.choosing.opinion import Floats, Ints
 
@@ -21,8 +22,9 @@ class Measured:
     """R rewarders on both axes.
 
     `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `y_errors`
-    (R, R): standard errors of differences in y in closed form; `x_halves`, `y_halves` (2, R, S):
-    accuracies on S random halves and on their complements.
+    (R, R): standard errors of differences in y; `y_halves` (2, R, S): accuracies on S random halves
+    of the questions and on their complements. `families`, `makers`: base models and makers, empty
+    where unknown; `covariates` (R, k): what else is known of them, NaN where unknown.
     """
 
     names: tuple[str, ...]
@@ -32,22 +34,26 @@ class Measured:
     y_estimates: tuple[Estimate, ...]
     x_draws: Floats32 | None = None
     y_draws: Floats32 | None = None
-    x_halves: Floats | None = None
     y_halves: Floats | None = None
     y_errors: Floats | None = None
     families: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    makers: tuple[str, ...] = ()
+    covariates: Floats | None = None
+    covariate_names: tuple[str, ...] = ()
 
     def keep(self, rows: Ints) -> "Measured":
         """Select some of the rewarders."""
         kept: dict[str, Any] = {}
         for name, values in ((f.name, getattr(self, f.name)) for f in fields(self)):
-            if values is None or isinstance(values, tuple):
+            if values is None or name == "covariate_names":
+                continue
+            if isinstance(values, tuple):
                 kept[name] = tuple(values[i] for i in rows) if values else values
             elif name == "y_errors":
                 kept[name] = values[np.ix_(rows, rows)]
             else:
-                kept[name] = values[:, rows] if name.endswith("_halves") else values[rows]
+                kept[name] = values[:, rows] if name == "y_halves" else values[rows]
         return replace(self, **kept)
 
     def complete(self) -> "Measured":
@@ -71,8 +77,31 @@ class Measured:
         return (x, y) if known else None
 
     def at(self, x: Floats) -> "Measured":
-        """Replace the benchmark scores (R), without draws and halves of theirs."""
-        return replace(self, x=x, x_draws=None, x_halves=None)
+        """Replace the benchmark scores (R), without draws of theirs."""
+        return replace(self, x=x, x_draws=None)
+
+
+def mean_of(parts: Sequence[Measured], weights: Sequence[float], level: float) -> Measured | None:
+    """Return the weighted mean of y over policies or tasks, for the rewarders of all of them.
+
+    None where these are fewer than two. x is that of the first, as it is the same in all.
+    """
+    shared = [name for name in parts[0].names if all(name in m.names for m in parts)]
+    if len(shared) < 2:
+        return None
+    rows = [m.keep(np.array([m.names.index(name) for name in shared])) for m in parts]
+    if len(rows) == 1:
+        return rows[0]
+    y = sum((w * m.y for w, m in zip(weights, rows, strict=True)), np.zeros(len(shared)))
+    drawn = [m.y_draws for m in rows if m.y_draws is not None]
+    if len(drawn) < len(rows):
+        estimates = tuple(Estimate(value=v, method="none") for v in y.tolist())
+        return replace(rows[0], y=y, y_draws=None, y_estimates=estimates)
+    total = sum((w * d.astype(float) for w, d in zip(weights, drawn, strict=True)), np.zeros(1))
+    draws = np.asarray(total, dtype=np.float32)
+    n = sum(m.y_estimates[0].n for m in rows)
+    estimates = tuple(from_draws(y, draws, n, "questions", level))
+    return replace(rows[0], y=y, y_draws=draws, y_halves=None, y_errors=None, y_estimates=estimates)
 
 
 @dataclass(frozen=True)

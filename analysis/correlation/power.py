@@ -1,7 +1,7 @@
-"""The gain of a new rewarder predicted from its score, and the size a study needs.
+"""The gain of a new rewarder predicted from its score, and what a study of some size would say.
 
-Plans promise what simulated studies of independent rewarders give, read as a report reads them: the
-interval of `coefficients.read_interval` and the conditions of a yes (`finding.verdict`).
+Studies are simulated and read by the verdict's own model, with true r drawn from what is known of
+it: the posterior of a run, or a stated r before one.
 """
 
 from dataclasses import dataclass
@@ -9,27 +9,31 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from bon.analysis.correlation.coefficients import SMALL
 from bon.analysis.correlation.families import without_bounds
 from bon.analysis.correlation.line import Line
 from bon.analysis.correlation.paired_accuracies import Measured
-from bon.analysis.correlation.robustness import CARRIES, HOLDS, STRONG, line_or_groups
-from bon.analysis.estimators.resampling import estimate, nothing, pearson_among, pearson_rows
+from bon.analysis.estimators.resampling import estimate, nothing
 from bon.analysis.results import (
-    ENOUGH_REWARDERS,
-    STRONG_EVIDENCE,
+    ENOUGH_BASES,
     Correlation,
     Needed,
     NeededRow,
-    Options,
     Prediction,
+    Verdict,
     WhatIf,
 )
-from bon.analysis.results.phrasing import coefficient, percent, points, scaled
-from bon.choosing.opinion import Bools, Floats
+from bon.analysis.results.phrasing import percent, plural, points, scaled
+from bon.analysis.verdict.posterior import CORRELATIONS
+from bon.analysis.verdict.verdict import FEWEST, Axes, first_word
+from bon.choosing.opinion import Floats
 
-REWARDERS = (6, 8, 10, 14, 18, 24, 36, 50, 75, 100, 150, 200)
-POWER = 0.8  # `needed` says 80%
+STUDIES = 40
+SHARED = 0.4
+"""Share of both variances that lies between base models, in simulated studies."""
+
+PLANNED_R = 0.9
+PLANNED_SPREAD = 0.08, 0.05
+"""Standard deviations of true accuracies on either axis that a plan assumes."""
 
 
 def what_if(
@@ -48,7 +52,7 @@ def what_if(
     line = Line.through(m.x, m.y)
     if line is None or line.n < 4:
         return None
-    few = correlation.families is not None and not correlation.families.enough
+    few = correlation.num_bases is not None and correlation.num_bases < ENOUGH_BASES
     r, t = line.n, line.t(level)
     step = 0.05 if np.ptp(m.x) > 0.15 else 0.01
     first, last = (round(v / step, 6) for v in (m.x.min(), m.x.max()))
@@ -90,157 +94,119 @@ def what_if(
     )
 
 
-def needed(
-    correlation: Correlation, num_questions: int, num_pairs: int, options: Options
-) -> Needed | None:
-    """Simulate whole studies to find how many rewarders and questions show r > target.
-
-    Each study draws R rewarders with the true r (corrected for attenuation, where known), adds
-    the noise of this run to both axes, scaled to its numbers of questions and pairs, and gets the
-    report's interval and verdict. The target is the verdict's line unless the options name another.
-    """
-    value, noise = correlation.pearson.estimate.value, correlation.reliability
-    if value is None:
-        return None
-    rel_x, rel_y, true_r = 1.0, 1.0, value
-    if noise is not None:
-        if noise.x.value is not None and noise.y.value is not None:
-            # A reliability of exactly zero is unknown rather than all noise.
-            rel_x, rel_y = (
-                float(np.clip(rel, 0.05, 1)) if rel else 1.0
-                for rel in (noise.x.value, noise.y.value)
-            )
-        if noise.disattenuated.value is not None:
-            true_r = noise.disattenuated.value
-    true_r = float(np.clip(true_r, -0.99, 0.99))
-    target = STRONG if options.target_r is None else options.target_r
-    rows = []
-    for questions in sorted({max(num_questions // 4, 50), num_questions, num_questions * 4}):
-        factor = questions / num_questions
-        noise_x, noise_y = ((1 / rel - 1) / factor for rel in (rel_x, rel_y))
-        for r in REWARDERS:
-            study = outcomes(*simulate(true_r, r, noise_x, noise_y), options.level)
-            rows.append(
-                NeededRow(
-                    num_rewarders=r,
-                    num_questions=questions,
-                    num_pairs=round(num_pairs * factor),
-                    power=float((study.low > target).mean()),
-                    yes=float(study.yes.mean()),
-                )
-            )
-    powerful = [row for row in rows if row.power >= POWER]
-    as_many = [row for row in rows if row.num_questions == num_questions]
-    enough = min((row.num_rewarders for row in as_many if row.power >= POWER), default=None)
-    for_yes = min((row.num_rewarders for row in as_many if (row.yes or 0) >= POWER), default=None)
-    claim, true = f"r > {coefficient(target)}", f"If the true r is {coefficient(true_r)},"
-    if true_r <= target:
-        sentence = f"{true} no study can show {claim}."
-    elif enough is not None:
-        sentence = (
-            f"{true} {enough} rewarders from different base models on {num_questions} questions "
-            f"have 80% power to show {claim}."
-        )
-        share = next(row.yes for row in as_many if row.num_rewarders == enough)
-        sentence += f" The verdict is then yes in {percent(share, 0)} of studies"
-        more = for_yes not in (None, enough)
-        sentence += f"; with {for_yes} such rewarders, in 80%." if more else "."
-    elif powerful:
-        best = min(powerful, key=lambda row: (row.num_questions, row.num_rewarders))
-        sentence = (
-            f"{true} {num_questions} questions cannot show {claim} with up to {REWARDERS[-1]} "
-            f"rewarders; {best.num_rewarders} rewarders on {best.num_questions} questions (and "
-            "proportionally more pairs) can."
-        )
-    else:
-        sentence = (
-            f"{true} even {REWARDERS[-1]} rewarders on {rows[-1].num_questions} questions would "
-            f"not show {claim}."
-        )
-    return Needed(
-        policy=correlation.policy,
-        benchmark=correlation.benchmark,
-        target_r=target,
-        true_r=true_r,
-        rows=tuple(rows),
-        num_rewarders=enough,
-        num_for_yes=for_yes,
-        sentence=sentence,
-    )
-
-
-# ------------------------------------------------------------------ simulated studies
-
-STUDIES = 300
-ONE_LINE = 24
-"""Above this many rewarders a line is not compared with groups, which it would beat in 97%."""
+# ------------------------------------------------------------------ what a study would say
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """r of S studies with the interval that a report shows, and which verdicts are `yes`.
+class Design:
+    """The size of a study; `noise`: variances of both axes' errors, of true variance 1."""
 
-    A withheld interval is NaN; where it would not lie above zero, it is not checked.
-    """
-
-    r: Floats
-    low: Floats
-    high: Floats
-    yes: Bools
+    rewarders: int
+    bases: int
+    questions: int
+    pairs: int
+    noise: tuple[float, float]
 
 
-def simulate(
-    true_r: float, rewarders: int, noise_x: float, noise_y: float, studies: int = STUDIES
-) -> tuple[Floats, Floats]:
-    """Draw both axes (S, R): unit variance between rewarders, and noise of these variances.
+def outlook(design: Design, true_r: Floats, counted: bool = True) -> NeededRow:
+    """Simulate one study for each true r (S) and return how often it says yes, probably or no."""
+    n, bases = design.rewarders, min(design.bases, design.rewarders)
+    share = SHARED if bases < n else 0.0
+    of = np.arange(n) % bases
+    labels = tuple(map(str, of.tolist()))
+    rng = np.random.default_rng([n, bases])
+    error_x, error_y = (np.eye(n) * v if counted else None for v in design.noise)
+    words = []
+    for r in true_r.tolist():
+        axes = np.zeros((2, n))
+        for part, count, place in ((share, bases, of), (1 - share, n, np.arange(n))):
+            a, b = rng.normal(size=(2, count))
+            axes += np.sqrt(part) * np.stack([a, r * a + np.sqrt(1 - r * r) * b])[:, place]
+        axes += np.sqrt(np.array(design.noise))[:, None] * rng.normal(size=(2, n))
+        words.append(first_word(Axes(labels, axes[0], axes[1], error_x, error_y, labels)))
 
-    Studies of one number of rewarders share their random numbers.
-    """
-    rng = np.random.default_rng([rewarders, studies])
-    x, rest, error_x, error_y = rng.normal(size=(4, studies, rewarders))
-    y = true_r * x + np.sqrt(1 - true_r**2) * rest
-    return x + np.sqrt(noise_x) * error_x, y + np.sqrt(noise_y) * error_y
+    def rate(*of: str) -> float:
+        return float(np.mean([word in of for word in words]))
 
-
-def intervals(x: Floats, y: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Return r of each study with Fisher's interval, from SMALL rewarders on the jackknife's."""
-    n = x.shape[1]
-    r = pearson_rows(x, y)
-    z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
-    if n < SMALL:
-        half = np.full(len(z), special.ndtri((1 + level) / 2) / np.sqrt(n - 3))
-    else:
-        zs = np.arctanh(np.clip(_without_each(x, y), -0.9999999, 0.9999999))
-        spread = ((zs - zs.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-        half = special.stdtrit(n - 1, (1 + level) / 2) * np.sqrt((n - 1) / n * spread)
-    return r, np.tanh(z - half), np.tanh(z + half)
-
-
-def outcomes(x: Floats, y: Floats, level: float) -> Outcomes:
-    """Return what a report on each study says, its base models known and all different."""
-    n = x.shape[1]
-    r, low, high = intervals(x, y, level)
-    yes = (low > STRONG) & (n >= ENOUGH_REWARDERS)
-    if SMALL <= n <= ONE_LINE:
-        checked = np.flatnonzero(low > 0)
-        evidence = np.full(len(r), np.inf)
-        evidence[checked], _ = line_or_groups(x[checked], y[checked])
-        withheld = evidence <= -STRONG_EVIDENCE
-        low, high = (np.where(withheld, np.nan, bound) for bound in (low, high))
-        yes &= evidence >= STRONG_EVIDENCE
-    yes &= r - _without_each(x, y).min(axis=1) < CARRIES
-    better = x >= np.sort(x, axis=1)[:, [n // 2]]
-    for i in np.flatnonzero(yes):
-        yes[i] = pearson_among(x[i], y[i], better[i][None])[0] >= HOLDS
-    return Outcomes(r, low, high, yes)
-
-
-def _without_each(x: Floats, y: Floats) -> Floats:
-    """(S, R): r of each study without each rewarder, from sums of products."""
-    n = x.shape[1]
-    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    left = n / (n - 1)  # of a sum of squares without one point: less its own share
-    sxy, sxx, syy = (
-        (a * b).sum(axis=1, keepdims=True) - left * a * b for a, b in ((x, y), (x, x), (y, y))
+    return NeededRow(
+        num_rewarders=n,
+        num_bases=bases,
+        num_questions=design.questions,
+        num_pairs=design.pairs,
+        yes=rate("yes"),
+        probably=rate("yes", "probably"),
+        no=rate("no", "weak", "reverse"),
     )
-    return np.asarray(sxy / np.sqrt(sxx * syy))
+
+
+def needed(v: Verdict, num_questions: int, num_pairs: int, factor: float = 1.0) -> Needed | None:
+    """Say what a study like this one would say, and what would help it most.
+
+    True r is drawn from the posterior, so what is unknown of it stays unknown. factor: of the
+    questions of the study that is planned to those of this one.
+    """
+    if v.num_rewarders < FEWEST:
+        return None
+    x, y = ((1 / max(rel or 1.0, 0.05)) - 1 for rel in (v.reliability_x, v.reliability_y))
+    cumulative = np.cumsum(v.density)
+    at = np.searchsorted(cumulative, (np.arange(STUDIES) + 0.5) / STUDIES * cumulative[-1])
+    true_r = CORRELATIONS[at]
+    n, bases, counted = v.num_rewarders, v.num_bases, v.p_low is not None
+    questions = round(num_questions * factor)
+    own = Design(n, bases, questions, num_pairs, (x, y / factor))
+    others = {
+        f"{2 * n} rewarders from {plural(2 * bases, 'base model')}": Design(
+            2 * n, 2 * bases, questions, num_pairs, own.noise
+        )
+    }
+    if bases < n:
+        others[f"{n} rewarders, each from another base model"] = Design(
+            n, n, questions, num_pairs, own.noise
+        )
+    if counted and num_questions:
+        others[f"{4 * questions:,} questions and {4 * num_pairs:,} pairs"] = Design(
+            n, bases, 4 * questions, 4 * num_pairs, (x / 4, y / factor / 4)
+        )
+    row = outlook(own, true_r, counted)
+    rows = {name: outlook(design, true_r, counted) for name, design in others.items()}
+    best = max(rows, key=lambda name: (rows[name].probably, rows[name].yes))
+    size = f"{n} rewarders from {plural(bases, 'base model')}"
+    if counted and num_questions:
+        size += f", {questions:,} questions and {num_pairs:,} pairs"
+    helps = f"; {best} would say Yes in {percent(rows[best].yes, 0)} and at least Probably in "
+    helps += percent(rows[best].probably, 0)
+    gains = rows[best].probably > row.probably
+    return Needed(
+        benchmark=v.benchmark,
+        true_r=v.r,
+        rows=(row, *rows.values()),
+        best=best if gains else "",
+        sentence=f"A new study of {size} would say {_rates(row)}, averaged over what is not known "
+        f"of r{helps if gains else ''}.",
+    )
+
+
+def planned(rewarders: int, bases: int, questions: int, pairs: int) -> tuple[str, ...]:
+    """Say before a run how likely each answer is, for a benchmark that predicts and one that not.
+
+    Noise is that of independent answers that are right half of the time.
+    """
+    if rewarders < FEWEST or not questions or not pairs:
+        return ()
+    noise = tuple(
+        0.25 / count / spread**2
+        for count, spread in zip((pairs, questions), PLANNED_SPREAD, strict=True)
+    )
+    design = Design(rewarders, bases, questions, pairs, (noise[0], noise[1]))
+    found = [outlook(design, np.full(STUDIES, r)) for r in (PLANNED_R, 0.0)]
+    return (
+        f"If the benchmark predicts well (true r = .9), this study says {_rates(found[0])}.",
+        f"If it does not predict at all (true r = 0), it says {_rates(found[1])}.",
+    )
+
+
+def _rates(row: NeededRow) -> str:
+    return (
+        f"Yes in {percent(row.yes, 0)}, at least Probably in {percent(row.probably, 0)} and No in "
+        f"{percent(row.no, 0)}"
+    )

@@ -11,7 +11,8 @@ import pandas as pd
 from bon.core.errors import BonError
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    # one row per downstream question; leaked: it is also in the reward benchmark
+    # one row per downstream question; leaked: it is also in the reward benchmark. The optional
+    # column cluster names questions that are resampled together
     "questions": (
         "question",
         "id",
@@ -25,8 +26,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     # one row per sampled answer; outcome: parsed | unparsed | error; correct is the credit
     # from 0 (or False) to 1, and 0 unless parsed; logprob (summed over tokens) may be missing;
     # length in characters. The optional column pooled is False for a candidate that is not a
-    # sample (a greedy first one). Optional together: official and strict, the letters that the
-    # two extractors read, and declined, whether the text declines to answer and states no letter
+    # sample (a greedy first one).
     "candidates": (
         "question",
         "policy",
@@ -72,7 +72,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "cost",
     ),
     # one row per rewarder; kind: pairwise | pointwise | scalar | likelihood | listwise | ...;
-    # family groups checkpoints of one base; size in parameters, missing where unknown
+    # family groups checkpoints of one base; size in parameters, missing where unknown. The optional
+    # column maker says who trained it
     "rewarders": ("rewarder", "kind", "family", "size"),
 }
 

@@ -1,13 +1,10 @@
 """Meta-analysis of several runs: does the benchmark predict for the next policy too?
 
-A study is a policy of a run, on its primary axis; copies are refused. r enters on Fisher's scale
-with variance 1/(n − 3). Studies share rewarders and rewarders share base models, so the mean is
-also jackknifed over families (in all studies at once), and the larger standard error is read. There
-is no interval with fewer than five base models.
-
-The spread between studies, tau, is estimated by restricted maximum likelihood (Viechtbauer 2005,
-Journal of Educational and Behavioral Statistics 30, 261-293); the mean has the interval of Hartung
-and Knapp (2001, Statistics in Medicine 20, 3875-3889) unless the plain standard error is larger.
+A study is a policy of a run, on its primary axis; copies are refused. Each gives an exact posterior
+of its r (bon.analysis.verdict.posterior); r of policies is normal on Fisher's scale, with a
+half-normal prior of the standard deviation between policies. Studies that share rewarders err
+alike, as their residuals show, so their likelihoods are tempered: k studies with the mean
+correlation c between their residuals count as k / (1 + (k − 1) c) independent ones.
 """
 
 from collections import Counter
@@ -16,12 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
 
 from bon.analysis.decision.shared_content import blocks
-from bon.analysis.estimators.resampling import estimate, fisher_z, pearson_rows
 from bon.analysis.results import (
-    ENOUGH_BASES,
+    STRONG,
     Correlation,
     Estimate,
     PooledMean,
@@ -29,14 +24,13 @@ from bon.analysis.results import (
     PooledStudy,
     Results,
 )
-from bon.analysis.results.phrasing import bounded, coefficient, percent, plural, probability
+from bon.analysis.results.phrasing import bounded, chance, coefficient, plural
+from bon.analysis.verdict.posterior import CORRELATIONS, Posterior, posterior
 from bon.choosing.opinion import Floats
 from bon.core.base_models import without_mark
 from bon.core.errors import BonError
 
 MIN_REWARDERS = 5
-UNEQUAL = 2
-"""Ratio of the largest to the smallest study from which a caveat names the sizes."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +103,13 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
 def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRuns:
     families = {family for s in studies for family in s.families.tolist()}
     counts = Counter(name for s in studies for name in s.names)
-    pearson, weights = _mean(studies, level)
+    likelihoods = [_likelihood(s) for s in studies]
 
-    def without(left_out: Study) -> Estimate | None:
-        rest = [s for s in studies if s is not left_out]
-        return _mean(rest, level)[0].mean if len(rest) > 1 else None
+    def mean(of: list[int]) -> PooledMean:
+        return mean_of([studies[i] for i in of], [likelihoods[i] for i in of], level)
 
+    every = list(range(len(studies)))
+    pearson = mean(every)
     return PooledRuns(
         benchmark=studies[0].correlation.benchmark,
         level=level,
@@ -127,137 +122,87 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
                 num_bases=len(known_bases(s.families.tolist())),
                 num_unknown=sum(f.startswith("\0") for f in s.families.tolist()),
                 pearson=s.correlation.pearson.estimate,
-                weight=float(weight),
-                without=without(s),
-                samples=next(
-                    (x for x in s.results.samples if x.policy == s.correlation.policy), None
-                ),
+                without=mean([j for j in every if j != i]).mean if len(every) > 2 else None,
             )
-            for s, weight in zip(studies, weights, strict=True)
+            for i, s in enumerate(studies)
         ),
         pearson=pearson,
         num_rewarders=len(counts),
         num_bases=len(known_bases(families)),
         num_unknown=len(families) - len(known_bases(families)),
         sentence=_sentence(studies, pearson),
-        warnings=(*warnings, *_caveats(families, counts, studies)),
+        warnings=(*warnings, *_caveats(families, studies)),
     )
-
-
-def _mean(studies: list[Study], level: float) -> tuple[PooledMean, Floats]:
-    """Pool r of the studies; also return the weights."""
-    families = {family for s in studies for family in s.families.tolist()}
-    values, k = np.array([fisher_z(pearson_rows(s.x, s.y)) for s in studies]), len(studies)
-    pooled = random_effects(values, np.array([1 / (len(s.names) - 3) for s in studies]))
-    low, high = pooled.interval(level, _jackknife(studies, families, pooled.weights))
-    if len(families) < ENOUGH_BASES:
-        low = high = float("nan")
-    next_low, next_high = next_study(values, level)
-    mean, low, high = np.tanh([pooled.mean, low, high])
-    predicted, next_low, next_high = np.tanh([values.mean(), next_low, next_high])
-    return PooledMean(
-        mean=estimate(mean, low, high, k, "random effects"),
-        predicted=estimate(predicted, next_low, next_high, k, "next policy"),
-        tau=float(np.sqrt(pooled.tau2)),
-        q=pooled.q,
-        q_p=pooled.q_p,
-        i_squared=pooled.i_squared,
-    ), pooled.weights
-
-
-def _jackknife(studies: list[Study], families: set[str], weights: Floats) -> float:
-    """Return the standard error of the mean from leaving each family out of all studies, or 0."""
-    means = []
-    for family in sorted(families):
-        values = np.full(len(studies), np.nan)
-        for i, s in enumerate(studies):
-            keep = s.families != family
-            if keep.sum() >= 3:
-                values[i] = fisher_z(pearson_rows(s.x[keep], s.y[keep]))
-        known = ~np.isnan(values)
-        if known.any():
-            means.append(weights[known] @ values[known] / weights[known].sum())
-    return float(np.sqrt((len(means) - 1) * np.var(means))) if means else 0.0
 
 
 # ------------------------------------------------------------------ random effects
 
+BETWEEN = np.linspace(0, 2, 21)
+"""Standard deviations between policies on Fisher's scale."""
+PRIOR_SCALE = 0.8
+"""Scale of the half-normal prior of `BETWEEN`: r .9 for one policy and 0 for another is 1.5."""
 
-@dataclass(frozen=True)
-class RandomEffects:
-    """A random-effects mean of k studies; `weights` (k) add up to one."""
-
-    mean: float
-    error: float
-    tau2: float
-    q: float
-    q_p: float
-    i_squared: float
-    weights: Floats
-
-    def interval(self, level: float, error: float = 0.0) -> tuple[float, float]:
-        """Return bounds of the mean, with a larger standard error if one is known."""
-        half = _t(level, len(self.weights)) * max(self.error, error)
-        return self.mean - half, self.mean + half
+_Z = np.arctanh(CORRELATIONS)
 
 
-def _t(level: float, k: int) -> float:
-    return float(special.stdtrit(k - 1, (1 + level) / 2))
+def _likelihood(s: Study) -> Floats:
+    """Return the likelihood of each r of `CORRELATIONS` (its prior is uniform)."""
+    return posterior(s.x, s.y, (0.0, 0.0), s.families.tolist()).probability
 
 
-def next_study(values: Floats, level: float) -> tuple[float, float]:
-    """Return Student's prediction interval for the next study of this size; NaN below three.
-
-    Studies of the same rewarders with other policies are exchangeable, so this needs neither tau
-    nor independent errors; mean ± t · sqrt(tau² + error²) covers as little as 88 of 100 for
-    studies as small as these (docs/statistics.md).
-    """
-    k = len(values)
-    if k < 3:
-        return float("nan"), float("nan")
-    half = _t(level, k) * values.std(ddof=1) * np.sqrt(1 + 1 / k)
-    return float(values.mean() - half), float(values.mean() + half)
-
-
-def random_effects(values: Floats, variances: Floats) -> RandomEffects:
-    """Pool two studies or more: their values (k) and positive sampling variances (k)."""
-    k = len(values)
-    assert k >= 2
-    tau2 = _reml(values, variances)
-    weights = 1 / (variances + tau2)
-    mean = float(weights @ values / weights.sum())
-    knapp = float(weights @ (values - mean) ** 2) / ((k - 1) * weights.sum())
-    own = 1 / variances
-    q = float(own @ (values - own @ values / own.sum()) ** 2)
-    typical = (k - 1) * own.sum() / (own.sum() ** 2 - (own**2).sum())
-    return RandomEffects(
-        mean=mean,
-        error=float(np.sqrt(max(knapp, 1 / weights.sum()))),
-        tau2=tau2,
-        q=q,
-        q_p=float(special.chdtrc(k - 1, q)),
-        i_squared=float(tau2 / (tau2 + typical)),
-        weights=weights / weights.sum(),
+def mean_of(studies: Sequence[Study], likelihoods: Sequence[Floats], level: float) -> PooledMean:
+    """Pool r of the studies, each with its likelihood on `CORRELATIONS`."""
+    k, temper = len(studies), _shared_errors(studies)
+    logs, kernels = [], []
+    for between in BETWEEN:
+        kernel = _spread(between)
+        logs.append(
+            sum(np.log(np.maximum(kernel @ (p / p.max()), 1e-300)) for p in likelihoods) / temper
+            - 0.5 * (between / PRIOR_SCALE) ** 2
+        )
+        kernels.append(kernel)
+    joint = np.exp(np.array(logs) - np.max(logs))  # (between, mean r)
+    joint /= joint.sum()
+    mean = joint.sum(axis=0)
+    # A study of as many rewarders shows r with this error on Fisher's scale.
+    error = 1 / np.sqrt(max(float(np.median([len(s.names) for s in studies])) - 3, 1))
+    following = sum((w @ kernel for w, kernel in zip(joint, kernels, strict=True)), 0 * mean)
+    return PooledMean(
+        mean=_interval(mean, level, k),
+        predicted=_interval(following @ _spread(error), level, k),
+        p_mean=Posterior(mean, CORRELATIONS, (1, 1)).above(STRONG),
+        p_next=Posterior(following, CORRELATIONS, (1, 1)).above(STRONG),
+        between=float(joint.sum(axis=1) @ BETWEEN),
     )
 
 
-def _reml(values: Floats, variances: Floats) -> float:
-    """Maximise the restricted likelihood over tau²."""
+def _spread(deviation: float) -> Floats:
+    """Return P(r of a policy | mean r), (mean r, r), for a normal deviation on Fisher's scale."""
+    if deviation == 0:
+        return np.eye(len(_Z))
+    kernel = np.exp(-0.5 * ((_Z[None] - _Z[:, None]) / deviation) ** 2) / (1 - CORRELATIONS**2)
+    return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
 
-    def loss(tau2: float) -> float:
-        weights = 1 / (variances + tau2)
-        mean = weights @ values / weights.sum()
-        likelihood = np.log(weights).sum() - np.log(weights.sum())
-        return float(weights @ (values - mean) ** 2 - likelihood)
 
-    most = 10 * float(values.var(ddof=1)) + 1e-12
-    grid = np.concatenate([[0.0], np.geomspace(most * 1e-6, most, 60)])
-    at = int(np.argmin([loss(t) for t in grid]))
-    bounds = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
-    best = float(
-        optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x
-    )
-    return best if loss(best) < loss(0.0) else 0.0
+def _interval(probability: Floats, level: float, k: int) -> Estimate:
+    post, tail = Posterior(probability, CORRELATIONS, (1, 1)), (1 - level) / 2
+    low, middle, high = (post.quantile(q) for q in (tail, 0.5, 1 - tail))
+    return Estimate(value=middle, low=low, high=high, n=k, method="posterior")
+
+
+def _shared_errors(studies: Sequence[Study]) -> float:
+    """Return by how much to temper: 1 for studies without common rewarders, k for copies."""
+    residuals = []
+    for s in studies:
+        dx, dy = s.x - s.x.mean(), s.y - s.y.mean()
+        e = dy - dx * (dx @ dy) / (dx @ dx)
+        residuals.append(dict(zip(s.names, e / max(float(np.linalg.norm(e)), 1e-12), strict=True)))
+    total = 0.0
+    for a in residuals:
+        for b in residuals:
+            if a is not b:
+                total += sum(a[name] * b[name] for name in a.keys() & b.keys())
+    return 1 + max(0.0, total / max(len(studies), 1))
 
 
 # ------------------------------------------------------------------ words
@@ -265,16 +210,11 @@ def _reml(values: Floats, variances: Floats) -> float:
 
 def _sentence(studies: list[Study], r: PooledMean) -> str:
     benchmark, runs = studies[0].correlation.benchmark, len({s.run for s in studies})
-    nexts = ""
-    if r.predicted.low is not None and r.predicted.high is not None:
-        nexts = (
-            f"; the next policy can be expected to show an r between "
-            f"{coefficient(r.predicted.low)} and {coefficient(r.predicted.high)}"
-        )
     return (
         f"Over {len(studies)} policies of {plural(runs, 'run')}, {benchmark} has a mean r of "
-        f"{bounded(r.mean)} with Best-of-N accuracy{nexts}. {percent(r.i_squared, 0)} of the "
-        f"spread between policies is more than noise ({probability(r.q_p)})."
+        f"{bounded(r.mean)} with Best-of-N accuracy ({chance(r.p_mean)} for r > .5); the next "
+        f"policy can be expected to show an r between {coefficient(r.predicted.low)} and "
+        f"{coefficient(r.predicted.high)} (its true r is above .5 with {chance(r.p_next)})."
     )
 
 
@@ -283,29 +223,12 @@ def known_bases(families: Iterable[str]) -> set[str]:
     return {family for family in families if not family.startswith("\0")}
 
 
-def _caveats(families: set[str], counts: Counter[str], studies: list[Study]) -> list[str]:
+def _caveats(families: set[str], studies: list[Study]) -> list[str]:
     caveats = []
-    shared = sum(k > 1 for k in counts.values())
-    if len(families) < ENOUGH_BASES:
-        caveats.append(
-            f"{len(counts)} rewarders from {plural(len(families), 'base model')}: no interval "
-            f"holds below {ENOUGH_BASES} base models."
-        )
     if unknown := len(families) - len(known_bases(families)):
         caveats.append(
             f"The base models of {unknown} rewarders are unknown and taken as different: intervals "
             "may be too narrow. Add `family` to their cards or tables."
-        )
-    if shared:
-        caveats.append(
-            f"{shared} of {len(counts)} rewarders are in more than one study, so studies err "
-            "alike: the intervals allow for it, Q and I² do not and may be too low."
-        )
-    sizes = sorted(len(s.names) for s in studies)
-    if sizes[-1] >= UNEQUAL * sizes[0]:
-        caveats.append(
-            f"The studies have {sizes[0]} to {sizes[-1]} rewarders: the prediction is for a policy "
-            f"with at least {sizes[len(sizes) // 2]}; with {sizes[0]} it may cover only 83%."
         )
     if len({s.correlation.axis for s in studies}) > 1:
         caveats.append("The runs' primary axes differ: macro and overall accuracy are mixed.")

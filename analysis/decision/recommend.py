@@ -14,7 +14,7 @@ rarely measured too low. Over several tasks both come from the folds, where shar
 alike.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -33,9 +33,8 @@ from bon.analysis.results import (
     Recommendation,
     Recommended,
     Results,
-    Standing,
 )
-from bon.analysis.results.phrasing import duration, gained, lost, names
+from bon.analysis.results.phrasing import duration, gained, lost, names, short
 from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
@@ -85,14 +84,13 @@ def recommend(
     costs = {name: np.inf if cost is None else cost for name, cost in known.items()}
     z = float(special.ndtri((1 + level) / 2))
 
-    def over(read: Callable[[BestOfN], Estimate], name: str) -> Estimate:
-        return _mean([(block[key], read(task[name])) for key, task in tasks.items()], z)
+    def gain_of(name: str) -> Estimate:
+        return _mean([(block[key], task[name].gain) for key, task in tasks.items()], z)
 
-    gains = {name: over(lambda b: b.gain, name) for name in shared}
+    gains = {name: gain_of(name) for name in shared}
     comparisons = _comparisons(runs, block, shared, level)
-    distinct = {frozenset((c.a, c.b)) for c in comparisons if c.distinguishable}
     bands = {b.rewarder: (b.first, b.last) for b in rank_bands(comparisons)}
-    majority = over(lambda b: b.gain, "majority")
+    majority = gain_of("majority")
     free, free_accuracy = free_rule(runs)
     base = "majority" if free == "majority vote" else "random"
     ordered = sorted(shared, key=lambda n: (-_value(gains[n]), costs[n], n))
@@ -103,11 +101,10 @@ def recommend(
             Recommended(
                 rewarder=name,
                 gain=gains[name],
-                versus_majority=over(lambda b: b.versus_majority, name),
                 cost=known[name],
                 first=first,
                 last=last,
-                standing=_standing(name, gains, costs, distinct, _value(majority)),
+                front=on_front(name, gains, costs, _value(majority)),
                 affordable=budget is None or costs[name] <= budget,
             )
         )
@@ -140,7 +137,7 @@ def recommend(
         if pick is not None
         and r.cost is not None
         and r.cost < costs[pick.rewarder]
-        and r.standing == "front"
+        and r.front
         and (loses := _loss(comparisons, pick.rewarder, r.rewarder)) is not None
         and (loses.low is None or loses.low <= 0)
     )  # fmt: skip
@@ -373,25 +370,16 @@ def _cost(runs: Runs, name: str, unit: CostUnit) -> float | None:
     return float(np.mean(costs))
 
 
-def _standing(
-    name: str,
-    gains: dict[str, Estimate],
-    costs: dict[str, float],
-    distinct: set[Pair],
-    majority: float,
-) -> Standing:
+def on_front(
+    name: str, gains: dict[str, Estimate], costs: dict[str, float], majority: float
+) -> bool:
+    """Whether nothing of equal or lower cost, nor majority vote, gains as much."""
     gain, cost = _value(gains[name]), costs[name]
-    dominating = [
-        other
-        for other in gains
-        if other != name
-        and costs[other] <= cost
-        and _value(gains[other]) >= gain
-        and (costs[other] < cost or _value(gains[other]) > gain)
-    ]
-    if any(frozenset((name, other)) in distinct for other in dominating):
-        return "worse"
-    return "alike" if dominating or majority >= gain else "front"
+    own = (gain, -cost)
+    others = ((_value(g), -costs[other]) for other, g in gains.items())
+    return majority < gain and not any(
+        other != own and other[0] >= gain and -other[1] <= cost for other in others
+    )
 
 
 # ------------------------------------------------------------------ words
@@ -400,10 +388,10 @@ def _standing(
 def amount(cost: float, unit: CostUnit) -> str:
     """Return $0.0021, 1.3 s, 15 min or 14 calls."""
     if unit == "dollars":
-        return f"${cost:.2g}"
+        return f"${short(cost)}"
     if unit == "seconds":
         return duration(cost)
-    return f"{cost:.3g} call{'' if cost == 1 else 's'}"
+    return f"{short(cost)} call{'' if cost == 1 else 's'}"
 
 
 def _sentence(

@@ -29,7 +29,7 @@ from bon.analysis.results import (
     Slice,
     VersusMajority,
 )
-from bon.choosing.opinion import Bools, Floats, Opinion
+from bon.choosing.opinion import Bools, Floats
 
 METHOD = "questions"
 FOLDS = 50
@@ -56,15 +56,11 @@ class Study:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy with all its replays; `rules`: the headline rule of each rewarder.
-
-    `opinions`: of the rewarders whose judgements are complete, on pools that are not deep.
-    """
+    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
 
     study: Study
     rules: dict[str, str]
     support: list[RuleSupport]
-    opinions: dict[str, Opinion]
 
     def headline(self, names: Sequence[str]) -> list[Replay]:
         """Return the replays of rewarders under their headline rules."""
@@ -99,16 +95,25 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
         differing = (np.abs(change) > 1e-9).sum(axis=0)
         differing[base] = len(change)  # from itself it differs by definition nowhere
         means, draws = change.mean(axis=0), heads - heads[base]
-        return from_draws(means, draws, n, METHOD, level, proportion=False, differing=differing)
+        return from_draws(
+            means, draws, n, METHOD, level, proportion=False, units=s.draws.units,
+            differing=None if s.draws.units else differing,
+        )  # fmt: skip
 
     def closed(values: Floats) -> Floats:
         room = values[oracle] - values[random]
         return np.asarray((values - values[random]) / np.where(room > 1e-9, room, np.nan))
 
-    accuracy = _accuracies(values, s.heads, sizes, level)
+    accuracy = _accuracies(values, s.heads, sizes, level, s.draws.units)
     gains = differences(random, by_question, s.heads, sizes)
     gaps_closed = from_draws(
-        closed(values), closed(s.heads.astype(float)), sizes, METHOD, level, proportion=False
+        closed(values),
+        closed(s.heads.astype(float)),
+        sizes,
+        METHOD,
+        level,
+        proportion=False,
+        units=s.draws.units,
     )
     to_vote = differences(majority, by_question, s.heads, sizes)
     by_fold = _folds(s.pool).T @ by_question
@@ -128,7 +133,6 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 else (),
                 curve=_curve(s, replay),
                 exact=replay.exact,
-                resampling_error=replay.error,
                 scale=replay.scale,
                 unit=replay.unit,
                 estimated=replay.estimated.get(s.n),
@@ -151,15 +155,18 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
 
 
 def _folds(pool: Pool) -> Floats:
-    """(Q, FOLDS): 1 for the fold of each question."""
-    return np.eye(FOLDS)[folds_of(pool.frame["question"], FOLDS)]
+    """(Q, FOLDS): 1 for the fold of each question; those of one cluster share theirs."""
+    names = pool.frame["question"]
+    if "cluster" in pool.frame:
+        names = pool.frame["cluster"].where(pool.frame["cluster"] != "", names)
+    return np.eye(FOLDS)[folds_of(names, FOLDS)]
 
 
 def _curve(s: Study, replay: Replay) -> tuple[CurvePoint, ...]:
     """Accuracy at every n."""
     sizes = [_sample_size(replay, n) for n in replay.ns]
     draws = s.draws.means(replay.values)
-    accuracies = _accuracies(replay.means, draws, sizes, s.options.level)
+    accuracies = _accuracies(replay.means, draws, sizes, s.options.level, s.draws.units)
     return tuple(
         CurvePoint(n=n, accuracy=accuracy, estimated=replay.estimated.get(n))
         for n, accuracy in zip(replay.ns, accuracies, strict=True)
@@ -167,10 +174,11 @@ def _curve(s: Study, replay: Replay) -> tuple[CurvePoint, ...]:
 
 
 def _accuracies(
-    values: Floats, draws: Floats32, n: int | list[int], level: float
+    values: Floats, draws: Floats32, n: int | list[int], level: float, units: int | None
 ) -> list[Estimate]:
     """Estimate accuracies (C) from draws (C, B); sample estimates may lie outside 0 to 1."""
-    return from_draws(np.clip(values, 0, 1), np.clip(draws, 0, 1), n, METHOD, level)
+    values, draws = np.clip(values, 0, 1), np.clip(draws, 0, 1)
+    return from_draws(values, draws, n, METHOD, level, units=units)
 
 
 def _sample_size(replay: Replay, n: int) -> int:
@@ -188,8 +196,9 @@ def _slices(s: Study, column: str, headline: set[tuple[str, str]]) -> dict[int, 
     values = np.stack([s.replays[k].at(s.n) for k in rows], axis=1)
     slices: dict[int, list[Slice]] = {k: [] for k in rows}
     for name, inside in _levels(s.pool, column):
-        draws, means = s.draws.of(inside).means(values[inside]), values[inside].mean(axis=0)
-        accuracies = _accuracies(means, draws, int(inside.sum()), s.options.level)
+        drawn, means = s.draws.of(inside), values[inside].mean(axis=0)
+        draws, n = drawn.means(values[inside]), int(inside.sum())
+        accuracies = _accuracies(means, draws, n, s.options.level, drawn.units)
         for k, accuracy in zip(rows, accuracies, strict=True):
             slices[k].append(Slice(name=name, accuracy=accuracy))
     return {k: tuple(part) for k, part in slices.items()}
@@ -225,7 +234,10 @@ def _falls(s: Study, replay: Replay) -> bool:
         return False
     change = (replay.at(s.n) - replay.at(peak))[:, None]
     draws, level = s.draws.means(change), s.options.level
-    (fall,) = from_draws(change.mean(axis=0), draws, len(change), METHOD, level, proportion=False)
+    (fall,) = from_draws(
+        change.mean(axis=0), draws, len(change), METHOD, level, proportion=False,
+        units=s.draws.units,
+    )  # fmt: skip
     return fall.high is not None and fall.high < 0
 
 
@@ -237,8 +249,9 @@ def _means(s: Study, values: Floats, rows: Bools | None = None) -> list[Estimate
     """Estimate the mean of each column of values (Q, C), over some of the questions."""
     if rows is not None:
         values = values[rows]
-    draws = (s.draws if rows is None else s.draws.of(rows)).means(values)
-    return from_draws(values.mean(axis=0), draws, len(values), METHOD, s.options.level)
+    drawn = s.draws if rows is None else s.draws.of(rows)
+    draws, level = drawn.means(values), s.options.level
+    return from_draws(values.mean(axis=0), draws, len(values), METHOD, level, units=drawn.units)
 
 
 def policy_result(s: Study, labels: list[str]) -> PolicyResult:
@@ -251,7 +264,8 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
             return None
         k = s.baselines[name]
         values = s.replays[k].at(s.n)[rows]
-        return from_draws(values.mean(keepdims=True), heads[[k]], len(values), METHOD, level)[0]
+        mean, units = values.mean(keepdims=True), s.draws.units
+        return from_draws(mean, heads[[k]], len(values), METHOD, level, units=units)[0]
 
     names = ("random", "first", "majority", "longest", "logprob", "oracle")
     every = {name: headline(name, s.heads, slice(None)) for name in names}
@@ -261,11 +275,11 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
     files = tuple(
         CandidateFile(
             index=i,
-            label=labels[i] if i < len(labels) else str(i),
+            label=labels[i],
             accuracy=accuracy,
             unparsed=wilson(float(pool.unparsed[:, i].sum()), q, level),
         )
-        for i, accuracy in enumerate(_means(s, pool.correct))
+        for i, accuracy in enumerate(_means(s, pool.correct)[: len(labels)])
     )
     num_correct = np.bincount(pool.right.sum(axis=1), minlength=m + 1)
     return PolicyResult(

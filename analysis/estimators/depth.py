@@ -14,15 +14,14 @@ import numpy as np
 from bon.analysis.data.arrays import Pool, Run, opinion
 from bon.analysis.estimators.baselines import baseline_replays
 from bon.analysis.estimators.replay import Setting
-from bon.analysis.estimators.resampling import Draws, draw, estimate, from_draws, wilson
+from bon.analysis.estimators.resampling import Draws, draw, estimate, from_draws
 from bon.analysis.results import (
     DepthCurve,
     DepthPoint,
     Estimate,
     Options,
-    SampleStatistics,
 )
-from bon.analysis.results.phrasing import points
+from bon.analysis.results.phrasing import count, interval, points
 from bon.choosing.opinion import Bools, Floats, Ints, Opinion
 from bon.choosing.subsets import best_of_n
 
@@ -156,7 +155,7 @@ def _difference(change: Floats, draws: Draws, level: float) -> Estimate:
 def _sentence(
     name: str, last: int, peak: Estimate, most: int | None, fall: Estimate, below: int | None
 ) -> str:
-    at = f"{peak.value:.0f} [{peak.low:.0f}, {peak.high:.0f}]"
+    at = count(peak.value) + interval(peak, count)
     if most is None:
         text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
     else:
@@ -165,31 +164,3 @@ def _sentence(
             f"{points(fall.value)} at n = {last}"
         )
     return f"{text}; from n = {below} on, majority vote is better" if below else text
-
-
-def sample_statistics(pool: Pool, draws: Draws, level: float) -> SampleStatistics:
-    """Describe a policy's candidates without a rewarder; `draws`: of the pool's questions."""
-    answers, (q, m) = pool.candidates.answers, pool.correct.shape
-    counts = (answers[:, :, None] == answers[:, None, :]).sum(axis=2)
-    counts[answers < 0] = 1  # candidates without an answer agree with none
-    right = pool.right.sum(axis=1)
-    length = np.where(np.isnan(pool.length), 0.0, pool.length)
-    spread = length.std(axis=1) / np.maximum(length.mean(axis=1), 1e-9)
-
-    def mean(values: Floats, rows: Bools, proportion: bool = False) -> Estimate:
-        values = values[rows][:, None]
-        if not len(values):
-            return Estimate(value=None, method="none")
-        drawn, means = draws.of(rows).means(values), values.mean(axis=0)
-        return from_draws(means, drawn, len(values), METHOD, level, proportion=proportion)[0]
-
-    agreement, every = counts.max(axis=1) / m, np.ones(q, dtype=bool)
-    return SampleStatistics(
-        policy=pool.policy,
-        agreement=mean(agreement, every, proportion=True),
-        agreement_spread=float(agreement.std()),
-        first_right=mean((m + 1) / (right + 1), right > 0),
-        never_right=wilson(float((right == 0).sum()), q, level),
-        length_variation=mean(spread, every),
-        entropy=mean(-np.log(counts / m).mean(axis=1), every),
-    )

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
-from scipy import special
 
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
@@ -13,11 +11,7 @@ from bon.analysis.data.verdicts import NOT_ASKED, RIGHT, TIE, UNDECIDED, WRONG, 
 from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.resampling import draw, from_draws, wilson
 from bon.analysis.results import Estimate, Hack, Options
-from bon.analysis.results.phrasing import signed
 from bon.choosing.opinion import Ints
-
-FEW = 8
-"""Groups of fewer questions are not compared."""
 
 
 def hacks(
@@ -74,7 +68,6 @@ def hacks(
                     )
                     if name in on_plain
                     else None,
-                    misses=_misses(code, pairs, options.level),
                 )
             )
     return tuple(results)
@@ -104,32 +97,3 @@ def _over(
         change.mean(keepdims=True), drawn, len(change), "questions", options.level,
         proportion=False, differing=differing,
     )[0]  # fmt: skip
-
-
-def _misses(code: Ints, pairs: pair_sets.PairSet, level: float) -> str:
-    """Say on which groups the attack wins more often than on the others, if on any.
-
-    Groups of a pair are separated by ", "; pairs of one question, whose ids begin alike, count
-    together. Welch's interval of the difference by question, Bonferroni-corrected over groups.
-    """
-    groups_of = pairs.frame["group"].fillna("").astype(str)
-    asked = (code != NOT_ASKED) & (groups_of != "").to_numpy()
-    rows = pairs.frame.assign(group=groups_of, wrong=(code == WRONG).astype(float))[asked]
-    questions = rows.assign(question=rows["id"].astype(str).str.rsplit(n=1).str[0]).groupby(
-        "question"
-    )
-    table = pd.DataFrame({"wrong": questions["wrong"].mean(), "group": questions["group"].first()})
-    named = table["group"].str.split(", ")
-    groups = sorted({name for names in named for name in names})
-    found = []
-    for name in groups:
-        has = named.map(lambda names, name=name: name in names)
-        sides = [table["wrong"][side] for side in (has, ~has)]
-        if min(map(len, sides)) >= FEW:
-            gap = sides[0].mean() - sides[1].mean()
-            error = sum(side.var() / len(side) for side in sides) ** 0.5
-            half = float(special.ndtri(1 - (1 - level) / 2 / len(groups))) * error
-            if gap - half > 0:
-                points = signed(gap, 0, True, 100), signed(gap - half, 0, True, 100)
-                found.append(f"{name} ({points[0]} points, at least {points[1]})")
-    return ", ".join(found)

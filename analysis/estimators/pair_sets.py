@@ -24,7 +24,7 @@ from bon.analysis.data.verdicts import (
 )
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import Draws, Floats32
-from bon.analysis.results import Options, Treatment
+from bon.analysis.results import Options
 from bon.choosing.opinion import Bools, Floats, Ints
 
 MIN_GROUP = 5  # groups with fewer pairs have no axis of their own
@@ -127,16 +127,16 @@ def ensemble_verdicts(members: list[Verdicts]) -> Verdicts:
     kinds = (RIGHT, WRONG, TIE, UNDECIDED)
     counts = np.stack([(codes == kind).sum(axis=0) for kind in kinds], axis=1)
     unasked = (codes == NOT_ASKED).any(axis=0)
-    return Verdicts(np.where(unasked, NOT_ASKED, code_of(counts)), None, None, {})
+    return Verdicts(np.where(unasked, NOT_ASKED, code_of(counts)), None, {})
 
 
 def baseline_verdicts(frame: pd.DataFrame, name: str) -> Verdicts:
     """Return the verdicts of `longest` or `random`."""
     if name == "random":
-        return Verdicts(np.full(len(frame), TIE), None, None, {})
+        return Verdicts(np.full(len(frame), TIE), None, {})
     gap = length_gap(frame)
     code = np.select([gap > 0, gap < 0, gap == 0], [RIGHT, WRONG, TIE], UNDECIDED)
-    return Verdicts(code, None, None, {})
+    return Verdicts(code, None, {})
 
 
 def length_gap(frame: pd.DataFrame) -> Floats:
@@ -146,27 +146,13 @@ def length_gap(frame: pd.DataFrame) -> Floats:
     return np.asarray((lengths[:, 0] - lengths[:, 1]) * sign)
 
 
-def worths(treatment: Treatment, options: Options) -> tuple[Floats, Floats]:
-    """Numerator and denominator of WRONG, RIGHT, TIE, UNDECIDED under a treatment."""
-    ties, undecided = {
-        "headline": (options.ties, options.unparsed),
-        "drop": ("drop", "drop"),
-        "wrong": ("wrong", "wrong"),
-        "chance": ("half", "chance"),
-        "official": ("drop", "drop"),
-    }[treatment]
-    value = {"half": (0.5, 1.0), "chance": (0.5, 1.0), "wrong": (0.0, 1.0), "drop": (0.0, 0.0)}
-    num = np.array([0.0, 1.0, value[ties][0], value[undecided][0]])
-    den = np.array([1.0, 1.0, value[ties][1], value[undecided][1]])
-    return num, den
-
-
-def worth_of(codes: Ints, treatment: Treatment, options: Options) -> Worth:
+def worth_of(codes: Ints, options: Options) -> Worth:
     """Return the weights of pairs with these codes (P, R); 0 where not judged."""
-    num, den = worths(treatment, options)
+    value = {"half": (0.5, 1.0), "chance": (0.5, 1.0), "wrong": (0.0, 1.0), "drop": (0.0, 0.0)}
+    kinds = np.array([(0.0, 1.0), (1.0, 1.0), value[options.ties], value[options.unparsed]])
     judged = codes != NOT_ASKED
-    safe = np.where(judged, codes, 0)
-    return Worth(np.where(judged, num[safe], 0.0), np.where(judged, den[safe], 0.0))
+    num, den = kinds[np.where(judged, codes, 0)].transpose(2, 0, 1)
+    return Worth(np.where(judged, num, 0.0), np.where(judged, den, 0.0))
 
 
 def axes(pairs: PairSet, worth: Worth, keep: Bools | None = None) -> dict[str, Axis]:

@@ -18,8 +18,8 @@ def choices(run: Run, results: Results) -> pd.DataFrame:
 
     `picked`: indexes of the chosen candidates (several if they tie), separated by blanks;
     `correct`: the correct share of the choice. Choices are among all candidates, whatever the
-    headline n; a tournament is the one that was played, not the mean over orders. Nothing is picked
-    where nothing was judged; `correct` is known even so if all candidates are correct or all wrong.
+    headline n. Nothing is picked where nothing was judged; `correct` is known even so if all
+    candidates are correct or all wrong.
     """
     parts = [pd.DataFrame(columns=_COLUMNS)]
     for b in results.best_of_n:

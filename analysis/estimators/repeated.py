@@ -4,7 +4,7 @@ import pandas as pd
 
 from bon.analysis.estimators.resampling import wilson
 from bon.analysis.results import Options, RepeatCheck
-from bon.analysis.results.phrasing import share
+from bon.analysis.results.phrasing import share, short
 
 ROUNDING = 1e-6
 """Smaller changes of a score, relative to itself or to one, are rounding."""
@@ -33,7 +33,7 @@ def _repeated(rewarder: str, rows: pd.DataFrame, options: Options) -> RepeatChec
     if changed.low is not None and changed.high is not None:
         sentence += f" ({share(changed)})"
     if largest:
-        sentence += f", by at most {largest:.2g}; their standard deviation is {spread:.2g}"
+        sentence += f", by at most {short(largest)}; their standard deviation is {short(spread)}"
     return RepeatCheck(
         rewarder=rewarder,
         num_repeated=len(valid),

@@ -149,14 +149,13 @@ class Setting:
     pool: Pool
     trial: Trial
     samples: tuple[Bools, ...] = ()
-    covariates: bool = True
 
     @classmethod
     def of(cls, pool: Pool, n: int, options: Options, run: Run | None = None) -> "Setting":
         """Build the setting for a headline n, with the samples that the run judged."""
         trial = Trial(pool.candidates, pool.correct, n, options.subsets, options.seed)
         samples = () if run is None else tuple(sample[pool.rows] for sample in run.samples)
-        return cls(pool, trial, samples, options.covariates)
+        return cls(pool, trial, samples)
 
     def sample(self, drawn: Bools, exact: Replayed | None = None) -> Drawn:
         """Return a sample of the questions.
@@ -164,11 +163,10 @@ class Setting:
         `exact`: values of the rule that are known for every question at some n.
         """
         gold = self.trial.gold
-        known = [gold.mean(axis=1), self.vote, self._oracle] if self.covariates else []
+        known = [gold.mean(axis=1), self.vote, self._oracle]
         if exact is not None and exact.ns[-1] > 1:
             known.append(exact.values[:, -1])
-        covariates = np.stack(known, axis=1) if known else np.zeros((len(gold), 0))
-        return Drawn(drawn, self.trial.constant, covariates)
+        return Drawn(drawn, self.trial.constant, np.stack(known, axis=1))
 
     @cached_property
     def parts(self) -> list[tuple[Ints, Trial]]:
@@ -230,7 +228,6 @@ def replay_opinion(
                 rewarder=rewarder,
                 rule=rule.name,
                 supported=supported,
-                ns=replayed.ns if replayed is not None and supported else (),
                 reason=reason,
             )
         )

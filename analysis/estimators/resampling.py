@@ -31,14 +31,26 @@ MIN_DRAWS_KEPT = 0.5  # below this share of usable draws there is no interval
 
 @dataclass(frozen=True)
 class Draws:
-    """Bootstrap draws of units that are averaged: counts (B, Q) as float32."""
+    """Bootstrap draws of items that are averaged: counts (B, Q) as float32.
+
+    clusters (Q): codes of the clusters that were drawn whole; None if every item was drawn alone.
+    """
 
     counts: Floats32
+    clusters: Ints | None = None
 
     def of(self, rows: NDArray[np.integer] | Bools) -> "Draws":
         """Restrict the draws to some of the units."""
         index = np.arange(self.counts.shape[1])
-        return self if np.array_equal(index[rows], index) else Draws(self._by_unit[rows].T)
+        if np.array_equal(index[rows], index):
+            return self
+        clusters = None if self.clusters is None else self.clusters[rows]
+        return Draws(self._by_unit[rows].T, clusters)
+
+    @property
+    def units(self) -> int | None:
+        """The number of clusters; None if every item was drawn alone."""
+        return None if self.clusters is None else len(np.unique(self.clusters))
 
     @cached_property
     def _by_unit(self) -> Floats32:
@@ -78,7 +90,7 @@ def draw_clusters(clusters: Ints, strata: Ints, count: int, seed: int, label: st
     for stratum in np.unique(strata[first]):
         members = np.flatnonzero(strata[first] == stratum)
         counts[members] = _counts(rng, len(members), count).T
-    return Draws(counts[cluster].T)
+    return Draws(counts[cluster].T, clusters)
 
 
 def _counts(rng: np.random.Generator, size: int, count: int) -> Floats32:

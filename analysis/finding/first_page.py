@@ -6,14 +6,9 @@ It selects from the recommendation, the finding and the plan of a larger study.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from bon.analysis.decision.recommend import amount, best_of, free_rule, recommend
-from bon.analysis.finding.verdict import objections, reversed_scores
+from bon.analysis.finding.verdict import WORDS, answer, reversed_scores, strength
 from bon.analysis.results import (
-    ENOUGH_BASES,
-    Correlation,
-    CostUnit,
     Estimate,
     RankBand,
     Recommendation,
@@ -22,23 +17,14 @@ from bon.analysis.results import (
     Verdict,
 )
 from bon.analysis.results.phrasing import (
-    bounded,
-    coefficient,
     gained,
     names,
     percent,
-    plural,
     scaled,
     share,
 )
 from bon.core.errors import BonError
 
-ANSWERS: dict[Verdict, str] = {
-    "predicts": "Yes",
-    "weak": "Perhaps",
-    "does not predict": "No",
-    "cannot tell": "Cannot tell",
-}
 MAX_CAVEAT = 20
 """Words of a caveat that fits on the first page; longer ones stand under “How sure is this?”."""
 
@@ -62,14 +48,15 @@ def first_page(results: Results) -> FirstPage:
     advice = advise(results)
     caveat = _caveat(results, advice)
     pick, choice, because = _choice(results, advice)
-    if not results.main:
-        return FirstPage(pick, choice, because, caveat=caveat or results.finding.sentence)
-    primary = [c for c in results.correlations if c.primary and c.points]
-    c = next((c for c in primary if c.policy == results.finding.policy), results.main)
+    v = next(iter(results.verdicts), None)
+    if v is None or v.benchmark != (results.finding.benchmark or ""):
+        if not results.main:
+            return FirstPage(pick, choice, because, caveat=caveat or results.finding.sentence)
+        reason = results.finding.sentence.partition(": ")[2]
+        return FirstPage(pick, choice, because, WORDS["cannot tell"], reason, "", caveat, advice)
     return FirstPage(
-        pick, choice, because, ANSWERS[results.finding.verdict], _strength(results, c),
-        _to_trust(results, c, advice), caveat, advice,
-    )  # fmt: skip
+        pick, choice, because, answer(v), f"{strength(v)}.", _to_trust(results, v), caveat, advice
+    )
 
 
 def advise(results: Results) -> Recommendation | None:
@@ -147,54 +134,20 @@ def _highest(results: Results) -> tuple[str, str, str]:
     )
 
 
-def _strength(results: Results, c: Correlation) -> str:
-    """Return the strength of association, and apart from it that of the evidence."""
-    r = c.pearson.estimate
-    if r.value is None:
-        return "r cannot be computed."
-    size = abs(r.value)
-    kind = "Strong" if size >= 0.7 else "Moderate" if size >= 0.4 else "Weak"
-    sure = results.finding.verdict in ("predicts", "does not predict")
-    reason = plural(c.num_rewarders, "rewarder")
-    if c.families is not None:
-        few = "" if c.families.enough else "only "
-        reason = f"{few}{plural(c.families.num_families, 'base model')}"
-    if r.low is None and (c.families is None or c.families.enough):
-        reason += ", no interval"
-    evidence = "strong" if sure else "weak"
-    return f"{kind} association (r = {bounded(r)}), {evidence} evidence ({reason})."
-
-
-def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -> str:
-    """Return what a study that could show r above the verdict's line would take."""
-    plan = next(
-        (n for n in results.needed if (n.policy, n.benchmark) == (c.policy, c.benchmark)), None
-    )
-    if results.finding.verdict == "predicts":
+def _to_trust(results: Results, v: Verdict) -> str:
+    """Return what a larger study would say."""
+    if v.word == "yes":
         return "Nothing more for models like these."
+    plan = next((n for n in results.needed if n.benchmark == v.benchmark), None)
     if plan is None:
         return ""
-    if plan.true_r <= plan.target_r:
-        return f"No study, if the true r is {coefficient(plan.true_r)}."
-    enough = plan.num_rewarders if plan.rows[0].yes is None else plan.num_for_yes
-    if enough is None:
-        return f"More than {max(row.num_rewarders for row in plan.rows)} rewarders."
-    bases = c.families.num_families if c.families is not None else c.num_rewarders
-    more = max(enough - bases, ENOUGH_BASES - bases)
-    if more <= 0:
-        return ""
-    text = f"{bases + more} base models instead of {bases}: {more} more rewarders"
-    if advice is not None and (cost := _cost_of_one(results, advice.unit)):
-        text += f" (about {amount(more * cost, advice.unit)})"
-    return f"{text}."
-
-
-def _cost_of_one(results: Results, unit: CostUnit) -> float:
-    """Return what an average rewarder of this run cost on both axes."""
-    field = {"dollars": "cost", "seconds": "seconds", "calls": "num_judgements"}[unit]
-    costs = [getattr(r, field) for r in results.rewarders if r.num_judgements and not r.imported]
-    known = [cost for cost in costs if cost is not None]
-    return float(np.mean(known)) if known else 0.0
+    if not plan.best:
+        return "No larger study of such rewarders would say more."
+    best = max(plan.rows[1:], key=lambda row: (row.probably, row.yes))
+    return (
+        f"{plan.best}: at least Probably in {percent(best.probably, 0)} of studies instead of "
+        f"{percent(plan.rows[0].probably, 0)}."
+    )
 
 
 def _caveat(results: Results, advice: Recommendation | None) -> str:
@@ -207,16 +160,10 @@ def _caveat(results: Results, advice: Recommendation | None) -> str:
     ]
     if late:
         return f"Accuracy of {names(late)} falls as n grows."
-    c = results.main
-    if c is not None and c.groups is not None and not c.groups.one_line:
-        verb = "rests" if c.groups.withholds else "may rest"
-        return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders."
     leaked = results.leaks.num_questions / max(results.counts.questions, 1)
     if leaked >= 0.5:
         return f"{percent(leaked, 0)} of the questions are also in the reward benchmark."
     if turned := reversed_scores(results.benchmarks):
         return turned[0]
-    known = c.families.sentence if c is not None and c.families is not None else ""
-    objecting = objections(c) if c is not None else []
-    fits = [x for x in (*objecting, *results.finding.caveats) if len(x.split()) <= MAX_CAVEAT]
-    return next((x for x in fits if x != known and "leaked" not in x), "")
+    fits = [x for x in results.finding.caveats if len(x.split()) <= MAX_CAVEAT]
+    return next((x for x in fits if "leaked" not in x), "")

@@ -23,7 +23,6 @@ from bon.analysis.results import (
     StudyProtocol,
 )
 from bon.analysis.results.phrasing import names, plural
-from bon.choosing.opinion import Floats
 
 
 def run_info(tables: Tables) -> RunInfo:
@@ -190,6 +189,7 @@ def rewarders(
                 rewarder=name,
                 kind=str(row["kind"]),
                 family="" if pd.isna(row["family"]) else str(row["family"]),
+                maker=str(row.get("maker") or ""),
                 size=float(size) if np.isfinite(size) else None,
                 handicap=str(handicaps.get(name, "")),
                 headline_rule=rules.get(name),
@@ -232,7 +232,7 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
     Savings are against the same design on all M candidates of every question.
     """
     results = []
-    in_full, right = run.in_full, _right(run)
+    in_full = run.in_full
     for name in run.rewarders:
         pairs, candidates = run.pairs[name], run.candidates[name]
         identical = unanimous = 0
@@ -242,7 +242,7 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
         rated = candidates
         if not in_full.all():
             rated = candidates.take(np.flatnonzero(in_full[candidates.item]))
-        biases = order_biases(rated, draws, level, right)
+        biases = order_biases(rated, draws, level)
         results.append(
             JudgeCalls(
                 rewarder=name,
@@ -253,21 +253,9 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
                 rated_questions=int(np.count_nonzero(np.bincount(rated.item))),
                 consistency_candidates=biases.consistency,
                 position_bias_candidates=biases.position,
-                variance=biases.variance,
             )
         )
     return tuple(results)
-
-
-def _right(run: Run) -> Floats:
-    """Return 1 or 0 for every response of the run, NaN for those in no pool."""
-    right = np.full(max((len(p.located.places) for p in run.pools.values()), default=0), np.nan)
-    for pool in run.pools.values():
-        known = np.flatnonzero(pool.located.places >= 0)
-        by_text = np.zeros(pool.correct.shape)
-        np.put_along_axis(by_text, pool.candidates.text_ids, pool.correct, axis=1)
-        right[known] = by_text.ravel()[pool.located.places[known]]
-    return right
 
 
 def _saved(run: Run, judged: Judged, pool: Pool) -> tuple[int, int]:

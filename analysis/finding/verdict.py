@@ -1,91 +1,94 @@
-"""The verdict by fixed rules, with its support, caveats and what would change it.
-
-- `predicts`: the lower bound of r is above .5, p ≤ .05, and there is no objection: eight rewarders
-  or more, strong evidence for one line against a few groups of unrelated rewarders, no rewarder
-  and no family carries r, it holds within the better half, and there are enough base models for an
-  interval.
-- `weak`: p ≤ .05 and the interval is above zero, but r is lower or there is an objection; without
-  an interval because of shared base models, if the interval of r within families is above zero.
-- `does not predict`: the upper bound of r is below .5.
-- `cannot tell`: anything else; above all, too few rewarders.
-
-Over several policies the least favourable verdict holds.
-"""
+"""The verdict in sentences, each made from the numbers that it names."""
 
 from collections.abc import Sequence
 
-from bon.analysis.correlation.robustness import ALPHA, STRONG, without
 from bon.analysis.estimators.baselines import ON_PAIRS
 from bon.analysis.results import (
-    ENOUGH_BASES,
-    ENOUGH_REWARDERS,
-    STRONG_EVIDENCE,
+    PROBABLY,
     BenchmarkResult,
     BestOfN,
-    BetterHalf,
     Correlation,
     Finding,
-    Groups,
     Needed,
-    Pooled,
     StudyProtocol,
     Verdict,
+    Word,
 )
 from bon.analysis.results.phrasing import (
     bounded,
+    chance,
     coefficient,
-    evidence,
     names,
+    percent,
     plural,
     share,
 )
+from bon.analysis.verdict.verdict import FEWEST
 from bon.core.base_models import GUESSED
 
-FEW = 5
-ORDER: tuple[Verdict, ...] = ("predicts", "weak", "cannot tell", "does not predict")
-
-LEADS: dict[Verdict, str] = {
-    "predicts": "Yes: {benchmark} predicts which rewarder picks better answers for {policy}",
-    "weak": "Perhaps: {benchmark} is associated with better choices for {policy}, but the evidence "
-    "is weak",
-    "does not predict": "No: {benchmark} does not predict which rewarder picks better answers "
-    "for {policy}",
-    "cannot tell": "This study cannot tell whether {benchmark} predicts which rewarder picks "
-    "better answers for {policy}",
+WORDS: dict[Word, str] = {
+    "yes": "Yes",
+    "probably": "Probably",
+    "perhaps": "Perhaps",
+    "no": "No",
+    "weak": "No, weak",
+    "reverse": "No, reverse",
+    "cannot tell": "Cannot tell",
+}
+CLAIMS: dict[Word, str] = {
+    "yes": "{benchmark} predicts which rewarder picks better answers{policies}",
+    "probably": "{benchmark} predicts which rewarder picks better answers{policies}",
+    "perhaps": "rewarders that score higher on {benchmark} pick better answers{policies}, but one "
+    "line with r > .5 is not established",
+    "no": "{benchmark} does not predict which rewarder picks better answers{policies}",
+    "weak": "{benchmark} hardly predicts which rewarder picks better answers{policies}: r is above "
+    "0 and below .5",
+    "reverse": "rewarders that score higher on {benchmark} pick worse answers{policies}",
+    "cannot tell": "this study cannot tell whether {benchmark} predicts which rewarder picks "
+    "better answers{policies}",
 }
 
-REVERSE = (
-    "No: rewarders that score higher on {benchmark} pick worse answers for {policy}, which is the "
-    "reverse of a prediction"
-)
-WORDS: dict[Verdict, str] = {
-    "predicts": "yes",
-    "weak": "perhaps",
-    "does not predict": "no",
-    "cannot tell": "cannot tell",
-}
+
+def answer(v: Verdict) -> str:
+    """Return the word with its probability: Yes (97%), or Perhaps (yes: 56%)."""
+    word = WORDS[v.word]
+    if v.word in ("yes", "probably"):
+        return f"{word} ({chance(v.p_yes)})"
+    if v.word == "reverse":
+        return f"{word} ({chance(1 - v.p_positive)})"
+    if v.word in ("no", "weak"):
+        return f"{word} ({chance(v.p_low or 0.0)})"
+    low = "" if v.p_low is None else f", no: {chance(v.p_low)}"
+    return f"{word} (yes: {chance(v.p_yes)}{low})"
 
 
-def verdict(c: Correlation) -> Verdict:
-    """Return the verdict on one correlation."""
-    r = c.pearson.estimate
-    if r.value is None or c.num_rewarders < FEW or c.too_leaked:
-        return "cannot tell"
-    if r.low is None or r.high is None:
-        one_line = c.groups is None or not c.groups.withholds
-        inside = c.families.within.low if c.families is not None and one_line else None
-        return "weak" if r.value > 0 and (inside or 0) > 0 else "cannot tell"
-    p = c.pearson.p_value
-    if r.low > 0 and p is not None and p <= ALPHA:
-        return "predicts" if r.low > STRONG and not objections(c) else "weak"
-    return "does not predict" if r.high < STRONG else "cannot tell"
+def strength(v: Verdict) -> str:
+    """Describe r, what it is good for and what else could explain it."""
+    noise = "after measurement noise" if v.reliability_x is not None else "as measured"
+    size = plural(v.num_rewarders, "rewarder")
+    if v.num_bases < v.num_rewarders:
+        size += f" from {plural(v.num_bases, 'base model')}"
+    return (
+        f"r = {bounded(v.r)} {noise} over {size}; of two {percent(v.gap, 0).rstrip('%')} points "
+        f"apart the higher one picks better in {chance(v.beats)}; one line {chance(v.line)}, "
+        f"separate groups {chance(v.groups)}, a ceiling {chance(v.ceiling)}"
+    )
+
+
+def sentence_of(v: Verdict, policies: Sequence[str]) -> str:
+    """Return the verdict on a benchmark in one sentence."""
+    claim = CLAIMS[v.word].format(
+        benchmark=v.benchmark or "the benchmark",
+        policies=f" for {names(sorted(policies))}" if any(policies) else "",
+    )
+    return f"{answer(v)}: {claim} ({strength(v)})."
 
 
 def find(
-    correlations: list[Correlation],
-    pooled: list[Pooled],
-    best: list[BestOfN],
-    needed: list[Needed],
+    verdicts: Sequence[tuple[str, Verdict | None]],
+    correlations: Sequence[Correlation],
+    best: Sequence[BestOfN],
+    needed: Sequence[Needed],
     protocol: StudyProtocol | None,
     *,
     overlap: str = "",
@@ -93,103 +96,175 @@ def find(
 ) -> Finding:
     """Write the finding of a run (or, without `best`, of a published table).
 
-    overlap: a caveat if most of one axis is also on the other, else empty. differing: what holds on
-    each of several tasks.
+    verdicts: by benchmark; the first leads. overlap: a caveat if most of one axis is also on the
+    other, else empty. differing: what holds on each of several tasks.
     """
-    primary = [c for c in correlations if c.primary]
-    if not primary:
+    if not verdicts:
         return Finding(
             verdict="cannot tell",
             sentence="No correlation: this needs rewarders judged on both a reward benchmark and "
             "the candidates of a policy.",
-            would_change=("At least three rewarders judged on both, better ten, would give one.",),
+            would_change=(f"At least {FEWEST} rewarders judged on both would give a verdict.",),
         )
-    verdicts = [verdict(c) for c in primary]
-    worst = max(verdicts, key=ORDER.index)
-    c = primary[verdicts.index(worst)]
-    policies = [p.policy for p, v in zip(primary, verdicts, strict=True) if v == worst]
-    high = c.pearson.estimate.high
-    reverse = worst == "does not predict" and high is not None and high < 0
-    lead = (REVERSE if reverse else LEADS[worst]).format(
-        benchmark=c.benchmark or "the benchmark", policy=names(policies)
-    )
-    numbers = c.pearson.read
-    if c.pearson.estimate.value is not None:
-        numbers = evidence(c.pearson, c.num_rewarders, c.families)
-    others = [
-        f"{p.policy}: {WORDS[v]}, r = {bounded(p.pearson.estimate)}."
-        for p, v in zip(primary, verdicts, strict=True)
-        if p is not c
-    ]
+    (benchmark, v), *others = verdicts
+    rows = [c for c in correlations if c.primary and c.benchmark == benchmark]
+    general = [*filter(None, [overlap, *differing])]
+    if v is None:
+        reason = _reason(rows)
+        return Finding(
+            verdict="cannot tell",
+            sentence=f"Cannot tell: {reason}",
+            support=tuple(_others(others, correlations)),
+            caveats=(
+                *general,
+                *dict.fromkeys(c.too_leaked for c in rows if c.too_leaked),
+                *_about_choices(rows, correlations, best, protocol),
+            ),
+            benchmark=benchmark or None,
+            axis=rows[0].axis if rows else None,
+        )
+    policies = [c.policy for c in rows]
     return Finding(
-        verdict=worst,
-        sentence=f"{lead} ({numbers.rstrip('.')}).",
-        support=tuple(others + _support(c, worst, pooled)),
+        verdict=v.word,
+        p_yes=v.p_yes,
+        sentence=sentence_of(v, policies),
+        support=(*_support(v, rows), *_others(others, correlations)),
         caveats=(
-            *filter(None, [overlap, *differing]),
-            *([] if _ranks_agree(c, worst) else _ranks(c)),
-            *_caveats(c, correlations, best, protocol),
+            *general,
+            *_caveats(v),
+            *_about_choices(rows, correlations, best, protocol),
         ),
-        would_change=tuple(_would_change(c, worst, needed)),
-        policy=c.policy,
-        benchmark=c.benchmark,
-        axis=c.axis,
+        would_change=tuple(n.sentence for n in needed if n.benchmark == benchmark),
+        benchmark=benchmark or None,
+        axis=v.axis,
     )
 
 
-# ------------------------------------------------------------------ objections
+def _reason(rows: Sequence[Correlation]) -> str:
+    """Say why there is no verdict."""
+    if leaked := next((c.too_leaked for c in rows if c.too_leaked), ""):
+        return leaked
+    fewest = min((c.num_rewarders for c in rows), default=0)
+    if fewest < FEWEST:
+        return (
+            f"{plural(fewest, 'rewarder')} judged on both axes; a verdict takes at least {FEWEST}."
+        )
+    unknown = next((c.pearson.read for c in rows if c.pearson.estimate.value is None), "")
+    return unknown or f"fewer than {FEWEST} rewarders were judged for every policy."
 
 
-def objections(c: Correlation) -> list[str]:
-    """List what rules out a yes; each of these alone is enough."""
-    reasons = [c.too_leaked] if c.too_leaked else []
-    if c.num_rewarders < ENOUGH_REWARDERS:
+def _others(
+    others: Sequence[tuple[str, Verdict | None]], correlations: Sequence[Correlation]
+) -> list[str]:
+    """Return the verdicts on further benchmarks."""
+    sentences = []
+    for benchmark, v in others:
+        rows = [c for c in correlations if c.primary and c.benchmark == benchmark]
+        if v is None:
+            sentences.append(f"{benchmark}: cannot tell: {_reason(rows)}")
+        else:
+            sentences.append(sentence_of(v, [c.policy for c in rows]))
+    return sentences
+
+
+# ------------------------------------------------------------------ support, caveats
+
+
+def _support(v: Verdict, rows: Sequence[Correlation]) -> list[str]:
+    reasons = []
+    for c in rows:
+        where = f"{c.policy}: " if len(rows) > 1 else ""
+        if c.pearson.estimate.value is not None:
+            reasons.append(
+                f"{where}As measured, r is {bounded(c.pearson.estimate)}, Spearman's "
+                f"{bounded(c.spearman.estimate)}, Kendall's {bounded(c.kendall.estimate)}."
+            )
+        known = [row.pearson for row in c.leave_one_out if row.pearson is not None]
+        if known:
+            reasons.append(
+                f"{where}Without any one rewarder, measured r is between {coefficient(min(known))} "
+                f"and {coefficient(max(known))}."
+            )
+    if v.reliability_x is not None and v.reliability_y is not None:
         reasons.append(
-            f"A yes needs at least {ENOUGH_REWARDERS} rewarders: fewer cannot tell one line from "
-            "a few groups."
+            f"{chance(v.reliability_x)} of the variance between rewarders on the benchmark and "
+            f"{chance(v.reliability_y)} of that of their choices is true, the rest is noise."
         )
-    unknown = [p.rewarder for p in c.points if not p.family]
-    if unknown:
-        reasons.append(
-            f"The base model of {names(unknown)} is unknown: a yes needs every rewarder's, since "
-            "rewarders with one base model err alike. Add it as `family` to the table or the card."
-        )
-    if c.groups is not None and not c.groups.one_line:
-        reasons.append(_groups(c.groups))
-    if c.carried_by is not None:
-        reasons.append(c.influence_sentence)
-    if c.better_half is not None and not c.better_half.holds:
-        reasons.append(_within_better_half(c.better_half))
-    if c.carried_by_family is not None:
-        family = next(x for x in c.leave_family_out if x.left_out == c.carried_by_family)
-        reasons.append(without(f"the family {family.left_out}", c.pearson.estimate.value, family))
-    if c.families is not None and not c.families.enough:
-        reasons.append(c.families.sentence)
+    if v.adjusted is not None and not _explained(v):
+        reasons.append(_adjusted(v))
+    if v.policies:
+        low = min(v.policies, key=lambda p: p.p_yes)
+        reasons.append(f"The probability of a yes is lowest for {low.policy}: {chance(low.p_yes)}.")
     return reasons
 
 
-def _groups(g: Groups) -> str:
-    """Name the groups that may produce r, but for the largest."""
-    largest = max(g.groups, key=len)
-    apart = [names(list(group)) for group in g.groups if group is not largest]
-    account = f"{len(g.groups)} separate groups: {'; '.join(apart)}; the other {len(largest)}"
-    if g.withholds:
-        return (
-            f"Instead of one line, the rewarders form {account}. r depends on how many each group "
-            f"holds and has no interval."
+def _explained(v: Verdict) -> bool:
+    """Whether a yes does not hold at equal size and other known properties."""
+    return v.adjusted is not None and v.p_yes >= PROBABLY > v.adjusted.p_yes
+
+
+def _adjusted(v: Verdict) -> str:
+    assert v.adjusted is not None
+    equal = names([name.replace("_", " ") for name in v.adjusted.covariates])
+    return f"At equal {equal}, r = {bounded(v.adjusted.r)} (yes: {chance(v.adjusted.p_yes)})."
+
+
+def _caveats(v: Verdict) -> list[str]:
+    reasons = []
+    for left in (v.weakest, v.weakest_maker):
+        if left is not None and left.p_yes < PROBABLY:
+            kind = "rewarder" if left is v.weakest else "maker"
+            reasons.append(
+                f"Without {left.left_out}, the probability of a yes falls from {chance(v.p_yes)} "
+                f"to {chance(left.p_yes)}: no single {kind} carries a yes."
+            )
+    if _explained(v):
+        reasons.append(_adjusted(v))
+    if v.p_low is None:
+        reasons.append(
+            "The counts behind these accuracies are not known, so noise could hide any "
+            "correlation: they never give a no."
         )
-    difference = f"{g.bic_difference:+.1f}".replace("-", "−")
-    return (
-        f"One line does not explain the points much better (BIC {difference}; a yes needs "
-        f"+{STRONG_EVIDENCE:.0f}) than {account}."
-    )
+    unknown = [p.rewarder for p in v.points if not p.family]
+    if unknown:
+        reasons.append(
+            f"Unknown base models are taken as different from all others ({names(unknown)}): add "
+            "them as `family` to the table or the card."
+        )
+    guessed = [f"{p.rewarder} ({p.family})" for p in v.points if p.family.endswith(GUESSED)]
+    if guessed and v.guessed is not None:
+        text = f"Base models are guessed from names: {names(guessed)}; state them as `family`."
+        if chance(v.guessed) != chance(v.p_yes):
+            text += f" Taken the other way, the probability of a yes is {chance(v.guessed)}."
+        reasons.append(text)
+    return reasons
 
 
-def _within_better_half(half: BetterHalf) -> str:
-    text = f"Among the top {half.num_rewarders} rewarders, r is {bounded(half.pearson)}"
-    if half.expected is not None:
-        text += f"; range restriction alone predicts {coefficient(half.expected)}"
-    return f"{text}."
+def _about_choices(
+    rows: Sequence[Correlation],
+    correlations: Sequence[Correlation],
+    best: Sequence[BestOfN],
+    protocol: StudyProtocol | None,
+) -> list[str]:
+    reasons = []
+    for c in rows:
+        other, word = ("in", "With") if c.leaks == "out" else ("out", "Without")
+        key = (c.policy, c.benchmark, c.axis, c.n, other)
+        reasons += [
+            f"{f'{c.policy}: ' if len(rows) > 1 else ''}{word} leaked questions and pairs, r is "
+            f"{bounded(x.pearson.estimate)}."
+            for x in correlations
+            if (x.policy, x.benchmark, x.axis, x.n, x.leaks) == key
+            and x.pearson.estimate.value is not None
+        ]
+    for policy in dict.fromkeys(c.policy for c in rows):
+        choices = [b for b in best if b.policy == policy and b.headline and b.rule != "baseline"]
+        where = f"{policy}: " if len(rows) > 1 else ""
+        if any(b.verdict_versus_majority in ("below", "unclear") for b in choices):
+            reasons.append(where + standings(choices))
+        if falls := [b.rewarder for b in choices if b.over_optimised]:
+            reasons.append(f"{where}Accuracy falls as n grows under {names(falls)}.")
+    return reasons + list(protocol.differences if protocol is not None else ())
 
 
 def reversed_scores(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
@@ -199,90 +274,13 @@ def reversed_scores(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
     """
     lines = []
     for b in benchmarks:
-        decided = (t.overall for t in b.sensitivity if t.treatment == "drop")
-        right = next(decided, b.overall)
+        right = b.decided
         if b.rewarder not in ON_PAIRS and right.high is not None and right.high < 0.5:
             lines.append(
                 f"{b.rewarder} is right on {share(right, 0)} of the pairs of {b.benchmark}, less "
                 "than chance: it is probably reversed."
             )
     return lines
-
-
-# ------------------------------------------------------------------ support, caveats
-
-
-def _ranks(c: Correlation) -> list[str]:
-    if c.spearman.estimate.value is None:
-        return []
-    spearman, kendall = bounded(c.spearman.estimate), bounded(c.kendall.estimate)
-    return [f"By ranks: Spearman {spearman}, Kendall {kendall}."]
-
-
-def _ranks_agree(c: Correlation, outcome: Verdict) -> bool:
-    """Whether Spearman's coefficient is on the side of the verdict."""
-    value = c.spearman.estimate.value or 0.0
-    return value > 0 if outcome in ("predicts", "weak") else value < STRONG
-
-
-def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str]:
-    reasons = _ranks(c) if _ranks_agree(c, outcome) else []
-    a = c.agreement
-    if a is not None and a.agreement.value is not None:
-        text = (
-            f"The benchmark orders two rewarders as Best-of-N does in {share(a.agreement, 0)} of "
-            f"{a.num_pairs} pairs"
-        )
-        if a.num_separable and a.agreement_separable.value is not None:
-            text += (
-                f", and in {share(a.agreement_separable, 0)} of the {a.num_separable} that both "
-                "axes distinguish"
-            )
-        reasons.append(f"{text}.")
-    if c.influence_sentence and c.carried_by is None:
-        reasons.append(c.influence_sentence)
-    if c.reliability and c.reliability.ceiling.value is not None:
-        reasons.append(
-            f"Measurement noise caps r at {coefficient(c.reliability.ceiling.value)}; corrected "
-            f"for it, r is {bounded(c.reliability.disattenuated)}."
-        )
-    half = c.better_half
-    if half is not None and half.holds and not half.weaker and outcome in ("predicts", "weak"):
-        reasons.append(_within_better_half(half))
-    if c.families is not None and c.families.enough:
-        reasons.append(c.families.sentence)
-    return reasons + [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
-
-
-def _caveats(
-    c: Correlation,
-    correlations: list[Correlation],
-    best: list[BestOfN],
-    protocol: StudyProtocol | None,
-) -> list[str]:
-    reasons = objections(c)
-    if c.better_half is not None and c.better_half.holds and c.better_half.weaker:
-        reasons.append(_within_better_half(c.better_half))
-    guessed = [f"{p.rewarder} ({p.family})" for p in c.points if p.family.endswith(GUESSED)]
-    if guessed:
-        reasons.append(
-            f"Base models are guessed from names: {names(guessed)}. State them as `family`."
-        )
-    other, word = ("in", "With") if c.leaks == "out" else ("out", "Without")
-    key = (c.policy, c.benchmark, c.axis, c.n, other)
-    reasons += [
-        f"{word} leaked questions and pairs, r is {bounded(x.pearson.estimate)}."
-        for x in correlations
-        if (x.policy, x.benchmark, x.axis, x.n, x.leaks) == key
-        and x.pearson.estimate.value is not None
-    ]
-    rows = [b for b in best if b.policy == c.policy and b.headline and b.rule != "baseline"]
-    if any(b.verdict_versus_majority in ("below", "unclear") for b in rows):
-        reasons.append(standings(rows))
-    falls = [b.rewarder for b in rows if b.over_optimised]
-    if falls:
-        reasons.append(f"Accuracy falls as n grows under {names(falls)}.")
-    return reasons + list(protocol.differences if protocol is not None else ())
 
 
 def standings(rows: Sequence[BestOfN]) -> str:
@@ -298,27 +296,3 @@ def standings(rows: Sequence[BestOfN]) -> str:
         f"{len(above)} of {plural(len(rows), 'rewarder')} beat majority vote, {len(unclear)} "
         f"cannot be told from it and {worse if below else 'none is worse'}."
     )
-
-
-def _would_change(c: Correlation, worst: Verdict, needed: list[Needed]) -> list[str]:
-    enough = c.families is None or c.families.enough
-    of = "" if enough else f" from at least {ENOUGH_BASES} known base models"
-    strong = coefficient(STRONG)
-    criterion = (
-        "strong evidence for one line, which holds without any single rewarder or family and "
-        "within the top half"
-        if objections(c)
-        else f"a lower bound of r above {strong}"
-    )
-    sentences: dict[Verdict, str] = {
-        "predicts": "It would no longer hold if a few groups explained it as well, if one rewarder "
-        f"or family carried it, or if the lower bound of r fell to {strong}.",
-        "weak": f"A yes needs more rewarders{of}, from weak to strong, and {criterion}.",
-        "does not predict": "It would no longer hold if more rewarders gave an interval of r that "
-        f"reaches above {strong}.",
-        "cannot tell": c.too_leaked
-        or f"A study of more than {c.num_rewarders} rewarders could tell: over these, "
-        "the interval of r is too wide, or there is none.",
-    }
-    key = (c.policy, c.benchmark)
-    return [sentences[worst], *(x.sentence for x in needed if (x.policy, x.benchmark) == key)]

@@ -1,4 +1,4 @@
-"""Forest plot: r of every study, their random-effects mean, and a new policy."""
+"""Forest plot: r of every study, their mean, and a new policy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def forest(pooled: PooledRuns, *, width: Width = "double") -> Figure:
-    """Plot a row per study, sized by weight; the mean as a diamond, the prediction dashed."""
+    """Plot a row per study; the mean as a diamond, the prediction dashed."""
     names = [f"{s.run}\n{s.policy}" for s in pooled.studies]
     rows = len(names) + 2
     with style():
         figure, (ax,) = new_figure(width, 0.32 * rows + 0.75)
         for row, study in enumerate(pooled.studies):
-            _study(ax, row, study.pearson, study.weight * len(names))
+            _study(ax, row, study.pearson)
         _summary(ax, len(names), pooled.pearson)
         ax.set_ylim(rows - 0.4, -0.6)
         ax.set_xlabel("r")
@@ -31,13 +31,12 @@ def forest(pooled: PooledRuns, *, width: Width = "double") -> Figure:
     return figure
 
 
-def _study(ax: Axes, row: int, r: Estimate, weight: float) -> None:
+def _study(ax: Axes, row: int, r: Estimate) -> None:
     if r.value is None:
         return
     if r.low is not None and r.high is not None:
         ax.plot([r.low, r.high], [row, row], color=PALETTE[0], linewidth=1)
-    size = 3 + 3 * min(weight, 2.0) ** 0.5
-    ax.plot([r.value], [row], marker="s", color=PALETTE[0], markersize=size)
+    ax.plot([r.value], [row], marker="s", color=PALETTE[0], markersize=5)
     _annotate(ax, row, bounded(r))
 
 

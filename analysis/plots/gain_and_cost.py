@@ -15,7 +15,7 @@ from bon.analysis.plots.style import (
     new_figure,
     style,
 )
-from bon.analysis.results import Recommendation, Recommended, Standing
+from bon.analysis.results import Recommendation, Recommended
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"dollars": "cost ($ per question)", "seconds": "judge time (s per question)",
           "calls": "judge calls per question"}  # fmt: skip
-_LOOKS: dict[Standing, tuple[str, str]] = {
-    "front": ("o", "nothing cheaper gains as much"),
-    "alike": ("s", "something cheaper does, not distinguishably"),
-    "worse": ("v", "something cheaper gains more"),
-}
+_LOOKS = {True: ("o", "nothing cheaper gains as much"), False: ("v", "something cheaper does")}
 
 
 def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") -> Figure:
@@ -39,22 +35,22 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
         raise NothingToDrawError("no rewarder has a gain and a cost")
     with style():
         figure, (ax,) = new_figure(width, 3.6)
-        colours = dict(zip(_LOOKS, (PALETTE[0], PALETTE[1], MUTED), strict=True))
-        for kind, (marker, label) in _LOOKS.items():
-            alike = [r for r in shown if r.standing == kind]
+        colours = {True: PALETTE[0], False: MUTED}
+        for front, (marker, label) in _LOOKS.items():
+            alike = [r for r in shown if r.front == front]
             for r in alike:
                 if bar := _bar(r):
                     ax.plot(
-                        [costs[r.rewarder]] * 2, bar, color=colours[kind], linewidth=0.8, alpha=0.6
+                        [costs[r.rewarder]] * 2, bar, color=colours[front], linewidth=0.8, alpha=0.6
                     )
             if alike:
                 ax.plot(
                     [costs[r.rewarder] for r in alike], [_points(r) for r in alike], marker=marker,
-                    color=colours[kind], linestyle="none", label=label, zorder=4,
+                    color=colours[front], linestyle="none", label=label, zorder=4,
                 )  # fmt: skip
-        front = sorted((r for r in shown if r.standing == "front"), key=lambda r: costs[r.rewarder])
+        best = sorted((r for r in shown if r.front), key=lambda r: costs[r.rewarder])
         ax.step(
-            [costs[r.rewarder] for r in front], [_points(r) for r in front], where="post",
+            [costs[r.rewarder] for r in best], [_points(r) for r in best], where="post",
             color=PALETTE[0], linewidth=1, alpha=0.7,
         )  # fmt: skip
         if all(costs[r.rewarder] > 0 for r in shown):
@@ -77,7 +73,7 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
         columns = 1 if figure.get_figwidth() < 4 else 3
         figure.legend(loc="outside lower left", ncols=columns, handletextpad=0.4)
         fix_layout(figure)
-        steps = [(costs[r.rewarder], _points(r)) for r in front]
+        steps = [(costs[r.rewarder], _points(r)) for r in best]
         lines = [([(costs[r.rewarder], y) for y in _bar(r)], 1.0) for r in shown if _bar(r)]
         lines.append(([(x, vote_gain) for x in ax.get_xlim()], 1.5))
         for (left, low), (right, high) in pairwise(steps):

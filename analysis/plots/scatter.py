@@ -19,11 +19,21 @@ from bon.analysis.plots.style import (
     Width,
     family_colours,
     fix_layout,
+    is_narrow,
     new_figure,
+    new_mosaic,
     style,
 )
-from bon.analysis.results import Correlation, CorrelationReport, Estimate, Point, Results
-from bon.analysis.results.phrasing import bounded, probability
+from bon.analysis.results import (
+    STRONG,
+    Correlation,
+    CorrelationReport,
+    Estimate,
+    Point,
+    Results,
+    Verdict,
+)
+from bon.analysis.results.phrasing import bounded, chance, plural, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,9 +85,88 @@ def correlation(results: Results | CorrelationReport, *, width: Width = "double"
             marks = [_at(p) for p in _usable(c)]
             _write_r(ax, c, marks)
             _name_references(ax, lines, marks)
-            _mark_threshold(ax, results, c, marks)
             _points(ax, c, kinds, families, [100 * y for _, y in lines])
     return figure
+
+
+def verdict(results: Results | CorrelationReport, *, width: Width = "double") -> Figure:
+    """Plot the verdict on the first benchmark: its rewarders, the density of r, and the accounts.
+
+    The scatter holds means over policies. Beside it the posterior of r, shaded above 0 and above
+    .5, and a bar each for one line, separate groups and a ceiling.
+    """
+    v = next(iter(results.verdicts), None)
+    if v is None or not v.points:
+        raise NothingToDrawError("there is no verdict")
+    primary = [c for c in results.correlations if c.primary and c.benchmark == v.benchmark]
+    mean = primary[0]
+    if len(primary) > 1:
+        mean = mean.model_copy(update={"points": v.points, "fit": None, "policy": "mean"})
+    kinds = {r.rewarder: r.kind for r in results.rewarders} if isinstance(results, Results) else {}
+    families = family_colours(
+        results.rewarders if isinstance(results, Results) else (),
+        [p.family for c in results.correlations for p in c.points],
+    )
+    families = {f: colour for f, colour in families.items() if f in {p.family for p in v.points}}
+    lines = _mean_references([_references(results, c.policy) for c in primary])
+    narrow = is_narrow(width)
+    shape: dict[str, Any] = {"width_ratios": [2.1, 1], "height_ratios": [1.6, 1]}
+    layout = [["points", "density"], ["points", "accounts"]]
+    if narrow:
+        shape = {"height_ratios": [4, 1.3, 1]}
+        layout = [["points"], ["density"], ["accounts"]]
+    with style():
+        height = 5.6 if narrow else 3.4
+        figure, axes = new_mosaic(width, height + 0.35 * bool(families), layout, **shape)
+        ax = axes["points"]
+        _panel(ax, mean)
+        _set_limits(ax, mean, lines, 0.35 if narrow else 0.12)
+        if len(primary) > 1:
+            ax.set_ylabel(f"{ax.get_ylabel()}, mean of {len(primary)} policies")
+        _density(axes["density"], v)
+        _accounts(axes["accounts"], v)
+        _legend(figure, [mean], kinds, families)
+        fix_layout(figure)
+        _name_references(ax, lines, [_at(p) for p in _usable(mean)])
+        _points(ax, mean, kinds, families, [100 * y for _, y in lines])
+    return figure
+
+
+def _mean_references(every: list[list[tuple[str, float]]]) -> list[tuple[str, float]]:
+    """Average the horizontal lines that all policies have."""
+    shared = [name for name, _ in every[0] if all(name in dict(lines) for lines in every)]
+    return [(name, sum(dict(lines)[name] for lines in every) / len(every)) for name in shared]
+
+
+def _density(ax: Axes, v: Verdict) -> None:
+    """Draw the posterior of r, darker above 0 and above .5."""
+    step = 1.98 / (len(v.density) - 1)
+    r = [-0.99 + step * i for i in range(len(v.density))]
+    for low, alpha in ((-1.0, 0.12), (0.0, 0.28), (STRONG, 0.6)):
+        part = [(x, y) for x, y in zip(r, v.density, strict=True) if x >= low - step / 2]
+        xs, ys = zip(*part, strict=True)
+        ax.fill_between(xs, ys, color=MUTED, alpha=alpha, linewidth=0)
+    ax.plot(r, v.density, color=INK, linewidth=1)
+    ax.set_xticks([-1, 0, 0.5, 1], ["−1", "0", ".5", "1"])
+    ax.set_yticks([])
+    ax.set_xlabel("r of true accuracies" if v.reliability_x is not None else "r")
+    ax.grid(visible=False)
+
+
+def _accounts(ax: Axes, v: Verdict) -> None:
+    """Draw a bar for each account of the points."""
+    bars = (("a ceiling", v.ceiling), ("groups", v.groups), ("one line", v.line))
+    ax.barh([name for name, _ in bars], [p for _, p in bars], color=MUTED, height=0.55)
+    for place, (_, p) in enumerate(bars):
+        ax.annotate(
+            chance(p), (p, place), xytext=(3, 0), textcoords="offset points", va="center",
+            fontsize=6.5,
+        )  # fmt: skip
+    ax.set_xlim(0, 1.3)
+    ax.set_xticks([])
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False)
+    ax.spines["bottom"].set_visible(False)
 
 
 def _references(results: Results | CorrelationReport, policy: str) -> list[tuple[str, float]]:
@@ -149,36 +238,6 @@ def _set_limits(
         limit(low - grow, min(high + grow, 100.5))
 
 
-def _mark_threshold(
-    ax: Axes,
-    results: Results | CorrelationReport,
-    c: Correlation,
-    marks: list[tuple[float, float]],
-) -> None:
-    """Mark from where a new rewarder is expected to beat majority vote, within the panel."""
-    thresholds = results.thresholds if isinstance(results, Results) and c.primary else ()
-    for t in thresholds:
-        same = (t.policy, t.benchmark, t.over) == (c.policy, c.benchmark, "majority")
-        if not same or t.score.value is None or 100 * t.score.value >= ax.get_xlim()[1]:
-            continue
-        x = 100 * t.score.value
-        ax.plot(
-            [x] * 2, [ax.get_ylim()[0], 100 * t.accuracy], color=MUTED, linewidth=0.9,
-            linestyle=_DASHES[1],
-        )  # fmt: skip
-        text = ax.annotate(
-            f"above {x:.1f}: expected\nto beat majority vote", (x, 0.02),
-            xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
-            fontsize=6.5, color=MUTED,
-        )  # fmt: skip
-        places = [
-            {"ha": ha, "position": (x, up)}
-            for up in range(0, 72, 6)
-            for x, ha in ((3, "left"), (-3, "right"))
-        ]
-        _settle(ax, text, marks, places)
-
-
 def _name_references(
     ax: Axes,
     references: list[tuple[str, float]],
@@ -238,12 +297,8 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
         text = f"r = {bounded(r.estimate)}\n"
         text += f"{probability(r.p_value)}, " if r.p_value is not None else ""
     text += f"{correlation.num_rewarders} rewarders"
-    if correlation.families is not None:
-        count = correlation.families.num_families
-        text += f" from {count} {'base model' if count == 1 else 'base models'}"
-    half = correlation.better_half
-    if half is not None and half.pearson.value is not None:
-        text += f"\ntop half: r = {bounded(half.pearson)}"
+    if correlation.num_bases is not None:
+        text += f" from {plural(correlation.num_bases, 'base model')}"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
 
     sides = {0.015: "left", 0.985: "right", 0.5: "center"}

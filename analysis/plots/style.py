@@ -147,6 +147,16 @@ def new_figure(
     return figure, list(axes.ravel())
 
 
+def new_mosaic(
+    width: Width, height: float, layout: list[list[str]], **shape: Any
+) -> tuple[Figure, dict[str, Axes]]:
+    """Return a figure of this size in inches with named axes, without pyplot."""
+    figure, axes = new_figure(width, height)
+    axes[0].remove()
+    mosaic: Any = layout
+    return figure, figure.subplot_mosaic(mosaic, **shape)
+
+
 def is_narrow(width: Width) -> bool:
     """Whether a figure is too narrow for panels side by side."""
     return (WIDTHS[width] if isinstance(width, str) else width) < 4.5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.templates import render
-from bon.analysis.results.audit import CurationAudit, ItemAudit
+from bon.analysis.results.audit import CurationAudit
 
 ROOM = 3_000_000
 """Bytes of images that the page embeds; later items are shown without theirs."""
@@ -17,28 +17,23 @@ TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif"
 
 @dataclass(frozen=True)
 class Suspected:
-    """An item to review; `numbers`: its statistics over rewarders."""
+    """An item whose label annotators contradict."""
 
     id: str
     prompt: str
     responses: tuple[str, ...]
-    better: int | None
+    better: int
     images: tuple[Path, ...]
-    consensus: str
-    contradicted: bool
-    numbers: ItemAudit | None
 
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     """Return the page as HTML."""
-    items = audit.by_rewarders
     return render(
         "audit.html.jinja",
         Figures(),
         audit=audit,
         suspected=suspected,
         pictures=_embed_images(suspected),
-        ids={item.key: item.id for item in items.items} if items else {},
     )
 
 

@@ -45,6 +45,12 @@ class Figures(dict[str, Markup]):
 def report_figures(results: Results) -> Figures:
     """Draw every figure of the report that the results have data for."""
     figures = Figures()
+    figures.add(
+        "verdict",
+        "Reward-benchmark accuracy against Best-of-N accuracy, and what follows for r",
+        partial(plots.verdict, results),
+        plots.WIDTHS["double"],
+    )
     several = len({c.policy for c in results.correlations if c.points}) > 1
     figures.add(
         "correlation",

@@ -12,7 +12,6 @@ TERMS = {
     "interval": "The range in brackets holds the true value in 95% of studies.",
     "leaked": "The question is in the reward benchmark and in the question set.",
     "length bias": "Accuracy where the better response is the longer minus the rest, in points.",
-    "length-controlled": "Accuracy expected if both responses were of the same length.",
     "macro": "Mean of the accuracies of the benchmark's groups.",
     "majority vote": "The most frequent answer among the responses; needs no rewarder.",
     "oracle": "Accuracy if a right response were picked wherever there is one.",

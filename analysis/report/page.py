@@ -173,11 +173,16 @@ def _by_axis(results: Results) -> dict[str, Correlation]:
 
 
 def _coefficients(results: Results) -> dict[str, list[Correlation]]:
-    """Correlations of the primary benchmark: whole, and by group."""
+    """Correlations of the primary benchmark: by group, and whole, those that read alike once."""
     main = results.main
     shown = [c for c in results.correlations if main and c.benchmark == main.benchmark]
+    whole = {
+        (c.policy, c.leaks, text.correlation(c.pearson)): c
+        for c in sorted(shown, key=lambda c: c.primary)
+        if not c.axis.startswith("group:")
+    }
     return {
-        "whole": [c for c in shown if not c.axis.startswith("group:")],
+        "whole": [c for c in shown if any(c is kept for kept in whole.values())],
         "groups": [c for c in shown if c.axis.startswith("group:")],
     }
 

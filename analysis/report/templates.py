@@ -53,7 +53,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     filters = (
-        "share percent difference loss coefficient bounded correlation p_value count size duration"
+        "share percent difference loss coefficient bounded correlation p_value count size duration "
+        "chance"
     )
     env.filters.update(
         {name: getattr(text, name) for name in (*filters.split(), "money", "short")},

@@ -9,3 +9,4 @@ from bon.analysis.results.record import *
 from bon.analysis.results.results import *
 from bon.analysis.results.study import *
 from bon.analysis.results.uplift import *
+from bon.analysis.results.verdict import *

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from bon.analysis.results.record import Estimate, OutcomeRate, Record, Slice, Treatment
+from bon.analysis.results.record import Estimate, OutcomeRate, Ranked, Record, Slice
 
 # ------------------------------------------------------------------ policies
 
@@ -28,25 +28,6 @@ class PolicySlice(Record):
     pass_at_1: Estimate
     majority: Estimate
     oracle: Estimate
-
-
-class Readers(Record):
-    """The same candidates under the official and the strict answer extractor.
-
-    `differ` and `declined` are shares of candidates. The official extractor reads a letter from
-    `num_declined_read` of those that decline, and the right one from `num_declined_right`.
-    """
-
-    policy: str
-    used: str
-    num_candidates: int
-    differ: Estimate
-    official: Estimate
-    strict: Estimate
-    declined: Estimate
-    num_declined: int
-    num_declined_read: int
-    num_declined_right: int
 
 
 class PolicyResult(Record):
@@ -136,10 +117,10 @@ VersusMajority = Literal["above", "below", "unclear", "is"]
 class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
-    Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote, `unit` of those in a panel. `right_by_fold`: sums of
-    accuracy over the questions of each fold, at the headline rule. `over_optimised`: accuracy falls
-    from its peak at a smaller n, with its interval.
+    `exact`: values are expectations over all subsets. `scale` is the unit of the scores that weight
+    a vote, `unit` of those in a panel. `right_by_fold`: sums of accuracy over the questions of each
+    fold, at the headline rule. `over_optimised`: accuracy falls from its peak at a smaller n, with
+    its interval.
     """
 
     policy: str
@@ -151,7 +132,6 @@ class BestOfN(Record):
     right_by_fold: tuple[float, ...]
     curve: tuple[CurvePoint, ...]
     exact: bool
-    resampling_error: float | None
     scale: float | None = None
     unit: float | None = None
     estimated: Basis | None = None
@@ -172,24 +152,6 @@ class BestOfN(Record):
         return self.headline and any(
             p.estimated and p.estimated.questions < basis for p in self.curve
         )
-
-
-class SampleStatistics(Record):
-    """What a policy's candidates show about Best-of-N without a rewarder (arXiv 2606.02981).
-
-    Means over questions: `agreement`, share of the commonest answer, with its standard deviation
-    `agreement_spread`; `first_right`, place of the first right candidate where there is one;
-    `never_right`, share without; `length_variation`, standard deviation of length over its mean;
-    `entropy` of the answers in nats.
-    """
-
-    policy: str
-    agreement: Estimate
-    agreement_spread: float
-    first_right: Estimate
-    never_right: Estimate
-    length_variation: Estimate
-    entropy: Estimate
 
 
 class DepthPoint(Record):
@@ -226,25 +188,10 @@ class DepthCurve(Record):
 # ------------------------------------------------------------------ preference pairs
 
 
-class VotesPoint(Record):
-    """Benchmark accuracy with k votes per order (mean over the choice of votes)."""
-
-    k: int
-    overall: Estimate
-    macro: Estimate
-
-
-class TreatmentResult(Record):
-    """Benchmark accuracy under one treatment of undecided pairs."""
-
-    treatment: Treatment
-    overall: Estimate
-    macro: Estimate
-
-
 class BenchmarkResult(Record):
     """One rewarder (or baseline) on one reward benchmark.
 
+    - `decided`: overall accuracy on the pairs with a decided verdict.
     - `acc_plus`: share of clusters all of whose pairs are right (MM-RLHF-RewardBench's Acc+).
     - `best_of_k`: share of sets in which the better response beats all others.
     - `natural`: accuracy on the pool that weighted pairs were drawn from.
@@ -252,8 +199,6 @@ class BenchmarkResult(Record):
       RewardBench 2's accuracy).
     - `position_bias`: share of decided verdicts for the first response minus the second.
     - `length_bias`: accuracy where the better response is the longer one minus the rest.
-    - `by_length`: accuracy in quartiles of the better response's length minus the other's.
-    - `length_controlled`: accuracy expected if both responses were of one length.
     """
 
     benchmark: str
@@ -261,33 +206,17 @@ class BenchmarkResult(Record):
     num_pairs: int
     overall: Estimate
     macro: Estimate
+    decided: Estimate
     groups: tuple[Slice, ...]
     tags: tuple[Slice, ...] = ()
-    by_length: tuple[Slice, ...] = ()
-    overall_from_groups: float | None
-    overall_agrees: bool
     acc_plus: Estimate | None = None
     best_of_k: Estimate | None = None
     natural: Estimate | None = None
     per_judgement: Estimate | None = None
-    votes: tuple[VotesPoint, ...] = ()
     consistency: Estimate | None
     position_bias: Estimate | None
     length_bias: Estimate | None
-    length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()
-    sensitivity: tuple[TreatmentResult, ...] = ()
-
-
-class PairLengths(Record):
-    """Quartiles in characters of the better or the worse `response`, or of their difference."""
-
-    benchmark: str
-    response: str
-    num_pairs: int
-    first_quartile: float
-    median: float
-    third_quartile: float
 
 
 # ------------------------------------------------------------------ comparisons
@@ -319,16 +248,9 @@ class Separation(Record):
     num_distinguishable: int
 
 
-class RankBand(Record):
-    """The ranks, `first` to `last`, that a rewarder may have on a policy or on a benchmark."""
+class RankBand(Ranked):
+    """The ranks that a rewarder may have on a policy or on a benchmark."""
 
     policy: str | None
     benchmark: str | None = None
     rewarder: str
-    first: int
-    last: int
-
-    @property
-    def places(self) -> str:
-        """1–3, or 2."""
-        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"

@@ -2,16 +2,16 @@
 
 from typing import Literal
 
-from bon.analysis.results.accuracy import SampleStatistics
-from bon.analysis.results.correlation import Correlation, Pooled
+from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.prediction import WhatIf
-from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
+from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
+from bon.analysis.results.verdict import Verdict
 
 
 class PooledStudy(Record):
-    """One policy of one run; `weight`: its share in the mean r; `without`: that of the others."""
+    """One policy of one run; `without`: the mean r of the others."""
 
     run: str
     policy: str
@@ -20,23 +20,21 @@ class PooledStudy(Record):
     num_bases: int
     num_unknown: int = 0
     pearson: Estimate
-    weight: float
     without: Estimate | None = None
-    samples: SampleStatistics | None = None
 
 
 class PooledMean(Record):
-    """A random-effects mean and the prediction interval for the next study (`predicted`).
+    """The mean r over policies, and the r that a further one can be expected to show (`predicted`).
 
-    `q` and `q_p` are Cochran's test of heterogeneity, `tau` the spread between policies.
+    `p_mean`, `p_next`: probabilities that the mean r, and the true r of the next policy, exceed .5.
+    `between`: the expected standard deviation between policies on Fisher's scale.
     """
 
     mean: Estimate
     predicted: Estimate
-    tau: float
-    q: float
-    q_p: float
-    i_squared: float
+    p_mean: float
+    p_next: float
+    between: float
 
 
 class PooledRuns(Record):
@@ -56,23 +54,19 @@ class PooledRuns(Record):
 
 CostUnit = Literal["dollars", "seconds", "calls"]
 Free = Literal["majority vote", "a single response"]
-Standing = Literal["front", "alike", "worse"]
 
 
-class Recommended(Record):
+class Recommended(Ranked):
     """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
-    known), `first` to `last` its possible ranks.
+    known).
 
-    `standing`: on the Pareto `front`, or dominated distinguishably (`worse`) or not (`alike`).
+    `front`: nothing of equal or lower cost, nor majority vote, gains as much.
     """
 
     rewarder: str
     gain: Estimate
-    versus_majority: Estimate
     cost: float | None
-    first: int
-    last: int
-    standing: Standing
+    front: bool
     affordable: bool
 
 
@@ -135,7 +129,7 @@ class CorrelationReport(Record):
     unit: Literal["percent", "fraction"]
     finding: Finding
     correlations: tuple[Correlation, ...]
-    pooled: tuple[Pooled, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     outcomes: tuple[UpliftCorrelation, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
     references: tuple[Reference, ...] = ()

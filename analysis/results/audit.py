@@ -6,8 +6,7 @@ from bon.analysis.results.record import Estimate, Record
 class Agreement(Record):
     """Agreement of annotators' first answers.
 
-    As many answers per item as the recipe asks for: a third one, asked to break a tie, would bias
-    agreement.
+    As many answers per item as the recipe asks for: an adjudicator's would bias agreement.
     """
 
     items: int
@@ -15,36 +14,15 @@ class Agreement(Record):
     alpha: Estimate
 
 
-class Kappa(Record):
-    """Cohen's kappa of two annotators over the items that both answered."""
-
-    a: str
-    b: str
-    percent: Estimate
-    kappa: Estimate
-
-
 class AnnotatorAudit(Record):
-    """One annotator; `against_gold` is the share of choices that contradict the label.
-
-    `on_checks`: the same on gold checks.
-    """
+    """One annotator; `against_label` is the share of choices that contradict the label."""
 
     annotator: str
     answers: int
     ties: int
     cannot: int
     seconds: float | None
-    against_gold: Estimate
-    on_checks: Estimate
-
-
-class TagError(Record):
-    """Label error of the items with a tag, and agreement of drafts with annotators."""
-
-    tag: str
-    error: Estimate
-    draft_agrees: Estimate | None
+    against_label: Estimate
 
 
 MIN_DECIDED = 10
@@ -55,11 +33,8 @@ class LabelAudit(Record):
     """Labels against annotators.
 
     - `error`: items whose consensus contradicts the label, of those with a consensus.
-    - `error_on_pool`: the same weighted by inverse inclusion probability.
-    - `error_corrected`: net of mistakes that annotators share.
-    - `error_predicted`: over all items, from drafts on all and annotators on some.
     - `ceiling`: the accuracy of a perfect rewarder.
-    - `annotator_error`: error rate of one annotator, from disagreement.
+    - `changed_after_draft`: answers that switched to a differing draft.
     """
 
     items: int
@@ -69,16 +44,9 @@ class LabelAudit(Record):
     cannot: int
     unresolved: tuple[str, ...]
     error: Estimate
-    error_on_pool: Estimate
-    error_corrected: Estimate
-    error_predicted: Estimate | None
     ceiling: Estimate
-    annotator_error: Estimate
-    draft_agrees: Estimate | None
     agreement: Agreement | None
-    kappas: tuple[Kappa, ...]
     annotators: tuple[AnnotatorAudit, ...]
-    tags: tuple[TagError, ...]
     changed_after_draft: Estimate | None
     contradicted: tuple[str, ...]
 
@@ -88,81 +56,11 @@ class LabelAudit(Record):
         return self.decided >= MIN_DECIDED
 
 
-class ItemAudit(Record):
-    """One item; `right` is the share of rewarders that are right, `discrimination` item–rest r.
-
-    `flips`: share of rewarders whose verdict turns with the order.
-    `consensus`: the index of a response, tie, cannot, unresolved, or empty.
-    """
-
-    key: str
-    id: str
-    strategy: str
-    rewarders: int
-    right: float | None
-    discrimination: float | None
-    flips: float | None
-    consensus: str
-    contradicted: bool
-
-
-class RewarderAudit(Record):
-    """One rewarder on the items; `on_pool` weights by inverse inclusion probability."""
-
-    rewarder: str
-    items: int
-    accuracy: Estimate
-    on_pool: Estimate
-    flips: Estimate | None
-
-
-class Below(Record):
-    """Items whose item–rest r is below `r`; `by_chance`: expected if all labels were right."""
-
-    r: float
-    items: int
-    by_chance: Estimate
-
-
-class Discrimination(Record):
-    """Item–rest correlations over the rewarders."""
-
-    items: int
-    negative: int
-    mean: float | None
-    below: tuple[Below, ...] = ()
-
-
-class PairsNeeded(Record):
-    """Items needed to distinguish two rewarders that differ by `difference`."""
-
-    difference: float
-    items: int
-
-
-class ItemsAudit(Record):
-    """Items against rewarders."""
-
-    rewarders: tuple[RewarderAudit, ...]
-    items: tuple[ItemAudit, ...]
-    discrimination: Discrimination | None
-    suspects: tuple[str, ...]
-    flipping: tuple[str, ...]
-    reliability: Estimate
-    num_pairs: int
-    distinguished: float | None
-    distinguished_per_100: float | None
-    discordance: float | None
-    needed: tuple[PairsNeeded, ...]
-    smallest: float | None
-
-
 class ShortcutRule(Record):
     """A rule blind to image and meaning; `says` is the share of items that it decides."""
 
     rule: str
     accuracy: Estimate
-    chance: float
     says: float
 
 
@@ -186,7 +84,6 @@ class CurationAudit(Record):
     held_out: int
     strategies: dict[str, int]
     labels: LabelAudit | None
-    by_rewarders: ItemsAudit | None
     shortcuts: ShortcutAudit
     findings: tuple[str, ...]
     warnings: tuple[str, ...]

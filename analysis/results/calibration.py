@@ -36,36 +36,13 @@ class ReliabilityBin(Record):
 class Reliability(Record):
     """Probabilities against labels: `raw` ones, or after a map fitted on other items.
 
-    `ece`: expected calibration error over ten bins of equal size; `rmsce`: its root-mean-square
-    form without the bias of noise (Kumar et al. 2019).
+    `rmsce`: root-mean-square calibration error over ten bins of equal size, without the bias of
+    noise (Kumar et al. 2019).
     """
 
     map: Literal["raw", "platt", "isotonic"]
-    ece: float
     rmsce: Estimate
     bins: tuple[ReliabilityBin, ...]
-
-
-class Prevalence(Record):
-    """The share of right items, unlabelled ones included.
-
-    `judged`: as the rewarder alone says; `labelled`: labels alone; `estimate`: both,
-    prediction-powered; `worth`: number of labels that would give its width without the rewarder.
-    """
-
-    num_items: int
-    judged: float
-    labelled: Estimate
-    estimate: Estimate
-    worth: int
-
-
-class LabelsNeeded(Record):
-    """Number of labels for an interval of `width` to either side."""
-
-    width: float
-    accuracy: int
-    kappa: int
 
 
 class FeatureBias(Record):
@@ -89,7 +66,6 @@ class RewarderCalibration(Record):
     kind: Literal["answers", "pairs"]
     threshold: float | None
     cross_fitted: bool
-    num_unparsed: int
     overall: VerdictAccuracy
     categories: tuple[VerdictAccuracy, ...]
     auc: Estimate
@@ -99,8 +75,6 @@ class RewarderCalibration(Record):
     biases: tuple[FeatureBias, ...] = ()
     self_consistency: Estimate
     cost_per_correct: float | None
-    prevalence: Prevalence | None
-    labels_needed: tuple[LabelsNeeded, ...]
     sentence: str
     warnings: tuple[str, ...]
 
@@ -112,26 +86,6 @@ class People(Record):
     num_items: int
     agreement: Estimate
     alpha: Estimate
-    num_tied: int
-
-
-class VersionDrift(Record):
-    """Verdicts of two versions of a rewarder on the same items.
-
-    `p_value`: exact McNemar test of the changes; `accuracy`: after minus before on labelled items.
-    """
-
-    rewarder: str
-    num_items: int
-    changed: Estimate
-    to_positive: int
-    to_negative: int
-    p_value: float
-    kappa: Estimate
-    score_shift: Estimate
-    accuracy: Estimate
-    items: tuple[str, ...]
-    sentence: str
 
 
 class Calibration(Record):
@@ -142,7 +96,6 @@ class Calibration(Record):
     labels: str
     rewarders: tuple[RewarderCalibration, ...]
     people: People | None = None
-    drift: tuple[VersionDrift, ...] = ()
     left_out: str = ""
 
 

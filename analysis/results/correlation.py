@@ -47,75 +47,11 @@ class Coefficient(Record):
 
 
 class LeaveOneOut(Record):
-    """The correlation without one rewarder or one family."""
+    """The correlation without one rewarder."""
 
     left_out: str
     pearson: float | None
-    p_value: float | None
     spearman: float | None
-
-
-ENOUGH_REWARDERS = 8
-"""Rewarders from which on one line can be told from a few groups; a yes needs as many."""
-
-STRONG_EVIDENCE = 6.0
-"""Difference in BIC that is strong evidence (Kass and Raftery 1995)."""
-
-
-class Groups(Record):
-    """The best account of r by groups of unrelated rewarders, instead of one line.
-
-    `groups` from low to high; `bic_difference`: BIC of the groups minus BIC of the line.
-    """
-
-    groups: tuple[tuple[str, ...], ...]
-    bic_difference: float
-
-    @property
-    def one_line(self) -> bool:
-        """Whether the evidence for one line is strong, which a yes needs."""
-        return self.bic_difference >= STRONG_EVIDENCE
-
-    @property
-    def withholds(self) -> bool:
-        """Whether the evidence for groups is strong, which leaves r without an interval."""
-        enough = sum(map(len, self.groups)) >= ENOUGH_REWARDERS
-        return enough and self.bic_difference <= -STRONG_EVIDENCE
-
-
-class BetterHalf(Record):
-    """r among rewarders that score at least the median.
-
-    `expected`: r predicted from range restriction alone; `holds`: high enough for a yes.
-    """
-
-    num_rewarders: int
-    pearson: Estimate
-    expected: float | None
-    holds: bool
-
-    @property
-    def weaker(self) -> bool:
-        """Whether r is lower than range restriction alone predicts."""
-        return self.expected is not None and (self.pearson.value or 0.0) < self.expected
-
-
-class Families(Record):
-    """Shared base models: r after centring each family (`within`)."""
-
-    num_families: int
-    within: Estimate
-    sentence: str
-
-    @property
-    def enough(self) -> bool:
-        """Whether there are enough base models for an interval."""
-        return self.num_families >= ENOUGH_BASES
-
-    @property
-    def withholds(self) -> bool:
-        """Whether r has no interval for lack of base models."""
-        return not self.enough
 
 
 class BandPoint(Record):
@@ -152,34 +88,11 @@ class Fit(Record):
     structural: StructuralFit | None = None
 
 
-class Reliability(Record):
-    """Split-half reliability of both axes (Spearman and Brown), and its effect on r.
-
-    `ceiling` is sqrt(x · y), the highest r to expect; `disattenuated` is r corrected for noise.
-    """
-
-    x: Estimate
-    y: Estimate
-    ceiling: Estimate
-    disattenuated: Estimate
-
-
-class PairAgreement(Record):
-    """How often the benchmark orders two rewarders as Best-of-N does.
-
-    `separable`: pairs that both axes distinguish.
-    """
-
-    num_pairs: int
-    agreement: Estimate
-    num_separable: int
-    agreement_separable: Estimate
-
-
 class Correlation(PerAxis):
     """Benchmark accuracy against Best-of-N accuracy at n over rewarders, for one policy.
 
     `too_leaked`: why the primary one includes leaks, where too little remains without them.
+    `num_bases`: of base models, where rewarders share one.
     """
 
     leaks: Leaks
@@ -187,22 +100,14 @@ class Correlation(PerAxis):
     primary: bool
     too_leaked: str = ""
     num_rewarders: int
+    num_bases: int | None = None
     points: tuple[Point, ...]
     pearson: Coefficient
     spearman: Coefficient
     kendall: Coefficient
     fit: Fit | None
     leave_one_out: tuple[LeaveOneOut, ...] = ()
-    leave_family_out: tuple[LeaveOneOut, ...] = ()
-    carried_by: str | None = None
-    carried_by_family: str | None = None
-    groups: Groups | None = None
-    better_half: BetterHalf | None = None
-    families: Families | None = None
-    reliability: Reliability | None = None
-    agreement: PairAgreement | None = None
     sentence: str
-    influence_sentence: str = ""
 
 
 class CorrelationAtN(Record):
@@ -218,19 +123,4 @@ class CorrelationByN(PerAxis):
 
     leaks: Leaks
     points: tuple[CorrelationAtN, ...]
-    sentence: str
-
-
-class Pooled(Record):
-    """Several policies of a run: mean r (Fisher's scale), common slope, own intercepts.
-
-    `i_squared`: heterogeneity of three slopes or more.
-    """
-
-    benchmark: str
-    axis: str
-    leaks: Leaks
-    pearson: Estimate
-    slope: Estimate
-    i_squared: float | None
     sentence: str

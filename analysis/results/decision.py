@@ -2,24 +2,27 @@
 
 from typing import Literal
 
-from bon.analysis.results.correlation import Pooled
 from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
+from bon.analysis.results.verdict import Word
 
-Verdict = Literal["predicts", "weak", "does not predict", "cannot tell"]
 Base = Literal["pass@1", "majority"]
 """What a gain is measured against: a random candidate, or majority vote."""
 Answer = Literal["go", "no-go", "inconclusive"]
 
 
 class Finding(Record):
-    """The answer, in words."""
+    """The answer, in words: the verdict on the first benchmark.
 
-    verdict: Verdict
+    p_yes: P(yes), None where there is no verdict. support, caveats: sentences for and against it.
+    would_change: what a larger study could show.
+    """
+
+    verdict: Word
+    p_yes: float | None = None
     sentence: str
     support: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     would_change: tuple[str, ...] = ()
-    policy: str | None = None
     benchmark: str | None = None
     axis: str | None = None
 
@@ -52,52 +55,6 @@ class Decision(PerAxis):
     available: float
     blind: Estimate
     shortlists: tuple[Shortlist, ...]
-    sentence: str
-
-
-class Threshold(PerAxis):
-    """The lowest benchmark score whose prediction interval lies above `accuracy` of `over`.
-
-    `score` is measured on as many pairs; `true_score`, on the line of true accuracies, is net of
-    the measurement error of both axes.
-    """
-
-    over: Base
-    accuracy: float
-    score: Estimate
-    true_score: Estimate | None = None
-    sentence: str
-
-
-class PanelSize(Record):
-    """The mean score of the benchmark's first `size` rewarders, `added` the last of them.
-
-    `alone`: its own accuracy; `over_pick`: gain over the first alone; `ensemble`: accuracy of the
-    mean of their preferences in place of their scores.
-    """
-
-    size: int
-    added: str
-    alone: float
-    accuracy: Estimate
-    over_pick: Estimate
-    ensemble: Estimate | None
-
-
-class Panels(PerAxis):
-    """Panels of the benchmark's best among all candidates.
-
-    `size` is best on these questions; `held_out`: the gain over the pick where the size is chosen
-    on other questions. Over questions where a choice matters, `error_correlation`: mean phi of the
-    members' errors. `rescued`, `spoilt`: shares of questions that the panel turns right or wrong.
-    """
-
-    sizes: tuple[PanelSize, ...]
-    size: int
-    held_out: Estimate
-    error_correlation: float | None
-    rescued: Estimate
-    spoilt: Estimate
     sentence: str
 
 
@@ -156,15 +113,15 @@ class TaskCorrelation(PerAxis):
     num_rewarders: int
     pearson: Estimate
     spearman: Estimate
-    verdict: Verdict
+    verdict: Word
+    p_yes: float | None
 
 
 class TaskReport(Record):
-    """Several tasks in one study; `agree`: the verdict is the same on each; `pooled` over tasks."""
+    """Several tasks in one study; `agree`: the verdict is the same on each."""
 
     tasks: tuple[Task, ...]
     accuracies: tuple[TaskAccuracy, ...]
     correlations: tuple[TaskCorrelation, ...]
-    pooled: tuple[Pooled, ...] = ()
     agree: bool
     sentence: str

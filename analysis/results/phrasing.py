@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import TypeGuard
 
-from bon.analysis.results import Coefficient, Estimate, Families
+from bon.analysis.results import ENOUGH_BASES, Coefficient, Estimate
 
 NONE = "–"
 MINUS = "−"
@@ -117,11 +117,6 @@ def p_value(p: float | None) -> str:
     return probability(p).removeprefix("p ")
 
 
-def tested(r: float | None, p: float | None) -> str:
-    """.31 (p = .20), or .31 without a p."""
-    return coefficient(r) if p is None else f"{coefficient(r)} ({probability(p)})"
-
-
 def correlation(result: Coefficient) -> str:
     """.91 [.61, .99], p = .004."""
     text, p = bounded(result.estimate), result.p_value
@@ -176,12 +171,17 @@ def names(items: list[str], most: int = 4) -> str:
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
-def evidence(pearson: Coefficient, rewarders: int, families: Families | None) -> str:
+def chance(p: float) -> str:
+    """A probability in whole percent, rounded down: 95%, > 99%, < 1%."""
+    if p >= 0.99:
+        return "> 99%" if p > 0.99 else "99%"
+    return "< 1%" if p < 0.01 else f"{int(100 * p + 1e-9)}%"
+
+
+def evidence(pearson: Coefficient, rewarders: int, bases: int | None) -> str:
     """Return r = .91 [.61, .99] over 12 rewarders from 6 base models, p = .004."""
-    of = ""
-    if families is not None:
-        of = f" from {plural(families.num_families, 'base model')}"
-        if not families.enough:
-            of += ", too few for an interval"
+    of = "" if bases is None else f" from {plural(bases, 'base model')}"
+    if bases is not None and bases < ENOUGH_BASES:
+        of += ", too few for an interval"
     p = "" if pearson.p_value is None else f", {probability(pearson.p_value)}"
     return f"r = {bounded(pearson.estimate)} over {rewarders} rewarders{of}{p}"

@@ -1,6 +1,6 @@
 """Predictions for a new rewarder, and the size that a study needs."""
 
-from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
+from bon.analysis.results.record import Estimate, PerAxis, Record
 
 
 class Prediction(Record):
@@ -20,52 +20,25 @@ class WhatIf(PerAxis):
 
 
 class NeededRow(Record):
-    """What simulated studies of one size show.
-
-    `power`: share whose interval lies above the target; `yes`: share whose verdict is yes.
-    """
+    """What simulated studies of one size say: shares of Yes, of at least Probably, and of No."""
 
     num_rewarders: int
+    num_bases: int
     num_questions: int
     num_pairs: int
-    power: float
-    yes: float | None = None
+    yes: float
+    probably: float
+    no: float
 
 
 class Needed(Record):
-    """The size of study that shows r > `target_r`, given `true_r` (corrected for noise).
+    """What a new study would say: the first of `rows` is of this size, the others are larger.
 
-    Of as many questions as this run has, `num_rewarders`: the fewest with a power of 80%;
-    `num_for_yes`: the fewest with a yes in 80%.
+    `true_r` is drawn from its posterior. `best`: what raises Probably most, empty if nothing does.
     """
 
-    policy: str
     benchmark: str
-    target_r: float
-    true_r: float
+    true_r: Estimate
     rows: tuple[NeededRow, ...]
-    num_rewarders: int | None
-    num_for_yes: int | None = None
+    best: str = ""
     sentence: str
-
-
-class SizePoint(Record):
-    """Random subsets of the benchmark with this many pairs.
-
-    `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
-    of 95% of the subsets; `loss`: regret of the subset's pick.
-    """
-
-    num_pairs: int
-    share: float
-    pearson: Estimate
-    subsets: Estimate
-    loss: Estimate
-
-
-class HowMuch(PerAxis):
-    """r and regret with fewer pairs, on the primary axis."""
-
-    leaks: Leaks
-    sizes: tuple[SizePoint, ...]
-    sentences: tuple[str, ...]

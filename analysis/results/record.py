@@ -9,9 +9,6 @@ SCHEMA_VERSION = "1"
 Leaks = Literal["in", "out"]
 """Whether leaked questions and leaked pairs are counted (`in`) or left out (`out`)."""
 
-Treatment = Literal["headline", "drop", "wrong", "chance", "official"]
-"""How undecided outcomes are counted. See docs/statistics.md, "Outcomes"."""
-
 
 class Record(BaseModel):
     """A frozen record without NaN or infinity; unknown fields of other versions are ignored."""
@@ -25,6 +22,18 @@ class PerAxis(Record):
     policy: str
     benchmark: str
     axis: str
+
+
+class Ranked(Record):
+    """What may have the ranks `first` to `last`."""
+
+    first: int
+    last: int
+
+    @property
+    def places(self) -> str:
+        """1–3, or 2."""
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
 
 
 class Estimate(Record):
@@ -69,12 +78,6 @@ class Options(Record):
     unparsed: Literal["wrong", "drop", "chance"] = "wrong"
     aggregate: str | None = Field(
         None, description="how the steps of process scores became one; None: as their cards say"
-    )
-    target_r: float | None = Field(
-        None, gt=0, lt=1, description="the r that `needed` plans to show; None: the verdict's line"
-    )
-    covariates: bool = Field(
-        True, description="adjust estimates from a sample for covariates known without a judge"
     )
     ensembles: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="name of an ensemble: its members"

@@ -10,7 +10,7 @@ Conventions (docs/results.md describes each field):
 
 from html import escape
 
-from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift
+from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift, verdict
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
 
 
@@ -26,24 +26,18 @@ class Results(Record):
     counts: study.Counts
     finding: decision.Finding
     policies: tuple[accuracy.PolicyResult, ...]
-    readers: tuple[accuracy.Readers, ...] = ()
     rewarders: tuple[study.RewarderInfo, ...]
     benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
-    lengths: tuple[accuracy.PairLengths, ...] = ()
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
-    samples: tuple[accuracy.SampleStatistics, ...] = ()
     depth: tuple[accuracy.DepthCurve, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()
     separation: tuple[accuracy.Separation, ...] = ()
     ranks: tuple[accuracy.RankBand, ...] = ()
     correlations: tuple[correlation.Correlation, ...] = ()
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
-    pooled: tuple[correlation.Pooled, ...] = ()
+    verdicts: tuple[verdict.Verdict, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
-    panels: tuple[decision.Panels, ...] = ()
     by_task: tuple[decision.TaskReport, ...] = ()
-    how_much: tuple[prediction.HowMuch, ...] = ()
-    thresholds: tuple[decision.Threshold, ...] = ()
     what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()

@@ -102,6 +102,7 @@ class RewarderInfo(Record):
     rewarder: str
     kind: str
     family: str = ""
+    maker: str = ""
     size: float | None = None
     handicap: str = ""
     baseline: bool = False
@@ -111,20 +112,6 @@ class RewarderInfo(Record):
     cost: float | None = None
     seconds: float | None = None
     tokens: int | None = None
-
-
-class VarianceComponents(Record):
-    """Variance of one verdict, right or wrong, on a right and a wrong candidate of a question.
-
-    Shares of the `total` between questions, pairs of candidates of a question (the policy's
-    sampling), orders shown, and votes; zero and part of the one before where there is only one.
-    """
-
-    total: Estimate
-    question: Estimate
-    candidates: Estimate
-    order: Estimate
-    vote: Estimate
 
 
 class JudgeCalls(Record):
@@ -142,7 +129,6 @@ class JudgeCalls(Record):
     rated_questions: int = 0
     consistency_candidates: Estimate | None = None
     position_bias_candidates: Estimate | None = None
-    variance: VarianceComponents | None = None
 
 
 class LeakReport(Record):
@@ -154,13 +140,12 @@ class LeakReport(Record):
 
 
 class RuleSupport(Record):
-    """Whether a rule can be replayed from the judgements, and at which n."""
+    """Whether a rule can be replayed from the judgements."""
 
     policy: str
     rewarder: str
     rule: str
     supported: bool
-    ns: tuple[int, ...] = ()
     reason: str = ""
 
 
@@ -168,9 +153,8 @@ class Hack(Record):
     """How often one attack beat an honest, right answer (`bon stress`).
 
     `ties` and `undecided` are counts. `over_plain`: wins minus those of the same wrong answer as it
-    is, for attacks that change its form alone. `misses`: colours and halves of the image where the
-    attack wins more often than elsewhere (interval above zero). For the attack "image swapped",
-    `wins` is the share of preferences that stay the same without the question's own image.
+    is, for attacks that change its form alone. For the attack "image swapped", `wins` is the share
+    of preferences that stay the same without the question's own image.
     """
 
     rewarder: str
@@ -181,7 +165,6 @@ class Hack(Record):
     ties: int
     undecided: int
     over_plain: Estimate | None = None
-    misses: str = ""
 
 
 class RepeatCheck(Record):

@@ -54,31 +54,16 @@ class TrainedArm(Record):
 class UpliftCorrelation(Record):
     """r of gains by training with what may predict them, over rewarders.
 
-    `x`: a column of TrainedArm, or a benchmark score of a table. `lineage`: of a table, where only
-    its rewarders count. Intervals as of the main correlation: none
-    over fewer than five base models that rewarders share.
+    `x`: a column of TrainedArm, or a benchmark score of a table. Intervals as of the main
+    correlation: none over fewer than five base models that rewarders share.
     """
 
     policy: str = ""
     method: str
     x: str
-    lineage: str = ""
     num_rewarders: int
     r: Estimate
     spearman: Estimate
-
-
-class PredictorContrast(Record):
-    """r of the gains with a predictor minus r with another, over the same rewarders.
-
-    No interval and no p where r itself has none: too few rewarders or base models.
-    """
-
-    first: str
-    second: str
-    num_rewarders: int
-    difference: Estimate
-    p_value: float | None = None
 
 
 class UpliftMethod(Record):
@@ -86,10 +71,8 @@ class UpliftMethod(Record):
 
     method: str
     spread: float
-    noise: float | None
     reliability: float | None
     correlations: tuple[UpliftCorrelation, ...]
-    contrasts: tuple[PredictorContrast, ...] = ()
     sentence: str
 
 

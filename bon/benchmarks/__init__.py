@@ -3,7 +3,6 @@
 `load_questions` and `load_pairs` read lazily and yield a record or a `BadRow` per row.
 """
 
-import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,62 +11,38 @@ from typing import Any, TypeVar
 from bon.benchmarks.base import Adapter, Context, Form, Row, RowError, columns_in
 from bon.benchmarks.base import BadRow as BadRow
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
-from bon.core.errors import BonError, suggestion
+from bon.benchmarks.tasks import ADAPTERS as TASKS
+from bon.core.errors import BonError
 from bon.core.files import file_hash
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
-from bon.core.plugins import Registry
 from bon.core.records import LMMS_EVAL, PreferencePair, Question
+from bon.core.registry import Registry
 from bon.experiment.config import DatasetSpec
 
-TASKS = (
-    "ai2d", "blink", "chartqa", "docvqa", "dynamath", "gpqa", "hallusionbench", "infovqa",
-    "llava_bench", "logicvista", "math500", "mathverse", "mathvision", "mathvista", "mmmu",
-    "mmstar", "mmvet", "ocrbench", "realworldqa", "scienceqa", "textvqa", "videomme", "wemath",
-)  # fmt: skip
-"""Downstream tasks as published, the rows of bon/benchmarks/tasks.yaml."""
-PAIR_SETS = ("judgebench", "omni_rewardbench", "ppe", "reward_bench_2", "rm_bench")
-"""Reward benchmarks whose rows hold several responses, all in bon.benchmarks.responses."""
-BENCHMARKS = (
-    "mmmu_pro",
-    "multiple_choice",
-    "open_ended",
-    *TASKS,
-    "vl_rewardbench",
-    "multimodal_rewardbench",
-    "mm_rlhf",
-    "mmrb2",
-    *PAIR_SETS,
-    "preference",
+BENCHMARKS: Registry[Adapter] = Registry(
+    "benchmark",
+    "bon.benchmarks",
+    lambda part: isinstance(part, Adapter),
+    {
+        "mmmu_pro": "bon.benchmarks.mmmu_pro:ADAPTER",
+        "multiple_choice": "bon.benchmarks.multiple_choice:ADAPTER",
+        "open_ended": "bon.benchmarks.open_ended:ADAPTER",
+        **TASKS,
+        "vl_rewardbench": "bon.benchmarks.vl_rewardbench:ADAPTER",
+        "multimodal_rewardbench": "bon.benchmarks.multimodal_rewardbench:ADAPTER",
+        "mm_rlhf": "bon.benchmarks.mm_rlhf:ADAPTER",
+        "mmrb2": "bon.benchmarks.mmrb2:ADAPTER",
+        **dict.fromkeys(
+            ("judgebench", "omni_rewardbench", "ppe", "reward_bench_2", "rm_bench"),
+            "bon.benchmarks.responses:ADAPTERS",
+        ),
+        "preference": "bon.benchmarks.preference:ADAPTER",
+    },
+    families={LMMS_EVAL: "bon.benchmarks.lmms_eval:lmms_task"},
 )
-ADDED: Registry[Adapter] = Registry("bon.benchmarks")
-"""Adapters of users and of other packages, by the name that an experiment gives."""
+"""Every benchmark's adapter by the name that an experiment gives."""
 RecordT = TypeVar("RecordT", Question, PreferencePair)
-
-
-def adapter(name: str) -> Adapter:
-    """Return the adapter of a benchmark."""
-    if name in TASKS:
-        task: Adapter = importlib.import_module("bon.benchmarks.tasks").task(name)
-        return task
-    if name.startswith(LMMS_EVAL):
-        foreign: Adapter = importlib.import_module("bon.benchmarks.lmms_eval").lmms_task(name)
-        return foreign
-    if name in PAIR_SETS:
-        pairs: Adapter = importlib.import_module("bon.benchmarks.responses").ADAPTERS[name]
-        return pairs
-    if name in BENCHMARKS:
-        shipped: Adapter = importlib.import_module(f"bon.benchmarks.{name}").ADAPTER
-        return shipped
-    added = ADDED.get(name)
-    if added is None:
-        raise BonError(f"no benchmark {name!r}", suggestion(name, benchmarks(), cutoff=0.4))
-    return added
-
-
-def benchmarks() -> list[str]:
-    """Return the names of all benchmarks, those of other packages last."""
-    return [*BENCHMARKS, *ADDED.names()]
 
 
 def load_questions(spec: DatasetSpec, images: ImageStore) -> Iterator[Question | BadRow]:
@@ -82,7 +57,7 @@ def load_pairs(spec: DatasetSpec, images: ImageStore) -> Iterator[PreferencePair
 
 def provenance(spec: DatasetSpec) -> dict[str, Any]:
     """Return the source of the rows: files with their hashes, or the hub's commit."""
-    benchmark = adapter(spec.benchmark)
+    benchmark = BENCHMARKS[spec.benchmark]
     if spec.path is not None:
         config, split = benchmark.config(spec.config), spec.split or benchmark.split
         files = local_files(Path(spec.path), config, split)
@@ -101,7 +76,7 @@ def provenance(spec: DatasetSpec) -> dict[str, Any]:
 def _load(
     spec: DatasetSpec, images: ImageStore, kind: str, record: type[RecordT]
 ) -> Iterator[RecordT | BadRow]:
-    benchmark = adapter(spec.benchmark)
+    benchmark = BENCHMARKS[spec.benchmark]
     if benchmark.kind != kind:
         raise BonError(
             f"benchmark {spec.benchmark!r} holds {benchmark.kind}, not {kind}",

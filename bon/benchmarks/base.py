@@ -7,7 +7,9 @@ one record. A `RowError` becomes a `BadRow` that the run counts; errors of the d
 import ast
 import base64
 import binascii
+import io
 import re
+import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,17 +217,54 @@ class Published:
 
 
 def parse_options(value: Any) -> tuple[str, ...]:
-    """Parse options from a list or from a list written as a string."""
+    """Parse options from a list, a list or a numpy array written as a string, or objects."""
     if isinstance(value, str):
         try:
-            value = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            written, value = value.strip(), ast.literal_eval(value.strip())
+            tokens = list(tokenize.generate_tokens(io.StringIO(written).readline))
+        except (
+            ValueError,
+            SyntaxError,
+            TypeError,
+            MemoryError,
+            RecursionError,
+            tokenize.TokenError,
+        ):
             raise RowError("its options are not a list") from None
+        texts = [token.string for token in tokens if token.type == tokenize.STRING]
+        if (
+            isinstance(value, list)
+            and len(texts) > len(value)
+            and all(t.string != "," for t in tokens)
+        ):
+            # Python would glue the elements of a printed array together.
+            value = list(map(ast.literal_eval, texts))
+    value = _texts_of(value)
     if not isinstance(value, list | tuple):
         raise RowError("its options are not a list")
     if not 1 <= len(value) <= len(LETTERS):
         raise RowError(f"it has {len(value)} options, not 1 to {len(LETTERS)}")
     return tuple(str(option) for option in value)
+
+
+def _texts_of(value: Any) -> Any:
+    """Return the texts of options given as objects with a label and a text; RowError otherwise."""
+    if isinstance(value, Mapping):
+        if {"label", "text"} <= value.keys():
+            pairs = list(zip(value["label"], value["text"], strict=True))
+        else:
+            pairs = list(value.items())
+    elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+        if not all(isinstance(one, Mapping) and {"label", "text"} <= one.keys() for one in value):
+            raise RowError("its options are objects, not texts")
+        pairs = [(one["label"], one["text"]) for one in value]
+    else:
+        return value
+    if [str(label).strip() for label, _ in pairs] != list(LETTERS[: len(pairs)]):
+        raise RowError(
+            f"the labels of its options are not A, B, …: {[label for label, _ in pairs]}"
+        )
+    return [text for _, text in pairs]
 
 
 def lettered(values: Sequence[Any]) -> tuple[str, ...]:

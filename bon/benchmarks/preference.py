@@ -1,7 +1,7 @@
 """Any preference set with named columns, as JSONL or parquet.
 
-Either `chosen` and `rejected`, or two `responses` with `preferred`, the index of the better one. A
-response may be a conversation, whose last message counts.
+Either `chosen` and `rejected`, or two `responses` with `preferred`, the index of the better one, or
+VL-RewardBench's columns. A response may be a conversation, whose last message counts.
 
 `cluster`: pairs that are resampled together. `set`: one better response against several worse ones
 (best of k). `weight`: inverse inclusion probability, for a sample of a larger pool.
@@ -11,12 +11,15 @@ import math
 from typing import Any
 
 from bon.benchmarks.base import IMAGE_COLUMNS, Adapter, Context, Form, Row, RowError
+from bon.benchmarks.vl_rewardbench import ranked
 from bon.core.records import PreferencePair
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
     """Convert a row to a preference pair."""
-    if "preferred" in row.columns:
+    if "ranking" in row.columns:
+        chosen, rejected = ranked(row)
+    elif "preferred" in row.columns:
         responses, preferred = row.get("responses"), str(row.get("preferred"))
         if not isinstance(responses, list) or len(responses) != 2:
             raise RowError("it does not have two responses")
@@ -71,6 +74,7 @@ ADAPTER = Adapter(
     forms=(
         Form({"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}, MAY),
         Form({"prompt": "prompt", "responses": "responses", "preferred": "preferred"}, MAY),
+        Form({"prompt": "query", "responses": "response", "ranking": "human_ranking"}, MAY),
     ),
     convert=convert,
 )

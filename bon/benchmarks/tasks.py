@@ -149,3 +149,7 @@ def _convert(
     convert: Convert, grader: str, answers: dict[str, str], context: Context, row: Row
 ) -> Question:
     return convert(context, row, grader, answers)
+
+
+ADAPTERS = {name: task(name) for name in TABLE}
+"""By name."""

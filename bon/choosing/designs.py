@@ -31,16 +31,14 @@ def next_pairs(
     classes = np.array([stopping.classes[key] for key in keys]) if stopping is not None else None
     if design == "race" and stopping is not None and classes is not None:
         copies = np.array([stopping.copies[key] for key in keys])
-        matches = next_matches(prefer[0], copies, classes, stopping.pairs)
+        matches = next_matches(prefer, copies, classes, stopping.pairs)
         return [(keys[a], keys[b]) for a, b in matches]
     if design == "knockout":
-        played = knockout(prefer, np.arange(len(order))[None, None])
-        missing = played.missing[0]
-        if classes is not None and len(np.unique(classes[played.alive[0, 0]])) < 2:
+        played = knockout(prefer)
+        if classes is not None and len(np.unique(classes[played.alive])) < 2:
             return []
-    else:
-        missing = np.triu(np.isnan(prefer[0]), 1)
-    return [(keys[a], keys[b]) for a, b in np.argwhere(missing)]
+        return [(keys[a], keys[b]) for a, b in played.missing]
+    return [(keys[a], keys[b]) for a, b in np.argwhere(np.triu(np.isnan(prefer), 1))]
 
 
 def most_pairs(design: Design, responses: int) -> int:

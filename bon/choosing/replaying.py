@@ -8,10 +8,9 @@ import numpy as np
 
 from bon.choosing import subsets
 from bon.choosing.opinion import Bools, Candidates, Floats, Ints, Opinion
-from bon.choosing.tournaments import knockout
 
 EVERY_N = 16
-"""Largest pool whose tournaments are replayed at every n; larger ones at 1, 2, 4, …"""
+"""Largest pool that is replayed at every n; larger ones at 1, 2, 4, …"""
 
 
 @dataclass(frozen=True)
@@ -47,32 +46,6 @@ class Trial:
     def vote_orders(self) -> subsets.VoteOrders:
         """Random orders for votes on pools too large to enumerate; the same for all rewarders."""
         return subsets.vote_orders(self.candidates.answers, self.gold, self.orders, self.seed)
-
-    @cached_property
-    def seatings(self) -> list[tuple[Ints, Ints]]:
-        """Random orders of n candidates (Q, S, n) for every n, and how many of each enter (Q, S).
-
-        For tournaments, the same for all rewarders: the first n of an order are a random subset,
-        of which each distinct text enters once, as it is judged and served.
-        """
-        q, m = self.candidates.text_ids.shape
-        orders, seats = (
-            np.swapaxes(subsets.random_orders(m, q, self.orders, seed), 0, 1)
-            for seed in (self.seed, self.seed + 1)
-        )
-        texts = self.candidates.text_ids[np.arange(q)[:, None, None], orders]
-        fresh = np.ones(orders.shape, dtype=bool)  # the first candidate of an order with its text
-        for place in range(1, m):
-            fresh[:, :, place] = (texts[:, :, :place] != texts[:, :, place, None]).all(axis=2)
-        seatings = []
-        for n in self.ns:
-            order, new = orders[:, :, :n], fresh[:, :, :n]
-            # A text with many copies is drawn early: its seat must not depend on that.
-            if not fresh.all():
-                by_seat = np.argsort(np.where(new, seats[:, :, :n], m), axis=2)
-                order = np.take_along_axis(order, by_seat, axis=2)
-            seatings.append((order, new.sum(axis=2)))
-        return seatings
 
     @property
     def orders(self) -> int:
@@ -135,15 +108,3 @@ def over_subsets(values: Floats, trial: Trial) -> Replayed:
     v = np.clip(values[:, trial.ns.index(trial.n)], 0, 1)
     drawn = trial.draws * len(v)  # the value of one subset varies by at most v(1 − v)
     return Replayed(trial.ns, values, float(np.sqrt(np.mean(v * (1 - v)) / drawn)))
-
-
-def over_orders(prefer: Floats, trial: Trial) -> Replayed:
-    """Replay a knockout over random orders (`Trial.seatings`)."""
-    values = np.empty((len(prefer), len(trial.ns)))
-    spread = np.empty((trial.orders, len(trial.ns)))
-    for k, (order, entrants) in enumerate(trial.seatings):
-        chosen = knockout(prefer, order, entrants).chosen
-        by_order = np.einsum("qsm,qm->qs", chosen, trial.gold)
-        values[:, k], spread[:, k] = by_order.mean(axis=1), by_order.mean(axis=0)
-    values[:, 0] = trial.gold.mean(axis=1)  # one candidate needs no draw
-    return Replayed(trial.ns, values, subsets.resampling_error(spread))

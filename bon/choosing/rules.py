@@ -21,7 +21,6 @@ from bon.choosing.replaying import (
     Trial,
     at_full_size,
     by_choosing,
-    over_orders,
     over_subsets,
     votes,
 )
@@ -29,16 +28,15 @@ from bon.choosing.subsets import best_of_n, rate_vote_values, round_robin_values
 from bon.choosing.tallies import (
     beaten,
     best_if_complete,
-    strongest,
     tied_best,
     vote_weights,
     weighted_vote,
     win_rate,
 )
-from bon.choosing.tournaments import alive_alike, as_judged, seats
+from bon.choosing.tournaments import alive_alike, winners
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
-from bon.core.plugins import Registry
+from bon.core.registry import Registry
 
 Choose = Callable[[Opinion], Floats]
 Replay = Callable[[Opinion, Trial], Replayed]
@@ -165,20 +163,6 @@ def _equal(opinion: Opinion) -> Floats:
     return np.ones(opinion.candidates.answers.shape)
 
 
-def _bradley_terry(opinion: Opinion) -> Floats:
-    """The largest strength; where only some pairs met, among the distinct texts."""
-    prefer, games = _prefer(opinion), opinion.games
-    assert games is not None
-    if not np.isnan(prefer).any():
-        return strongest(prefer, games)
-    chosen = np.zeros(opinion.candidates.text_ids.shape)
-    for q in range(len(chosen)):
-        order = seats(opinion.candidates, q)
-        square = np.ix_(order, order)
-        chosen[q, order] = strongest(prefer[q][square][None], games[q][square][None])[0]
-    return opinion.candidates.share_among_copies(chosen)
-
-
 @dataclass(frozen=True)
 class Ranking:
     """A ranking of N answers.
@@ -228,23 +212,6 @@ def pick(probabilities: Floats, *key: Any) -> int:
     return int(rng.choice(len(probabilities), p=probabilities))
 
 
-RULES: dict[str, Rule] = {}
-"""Every rule by name; the first one of a kind is the default of the service."""
-
-_ADDED: set[str] = set()
-
-
-def register(rule: Rule) -> None:
-    """Add a rule to the table; a user's rule may be registered again, as a notebook cell does.
-
-    Raises BonError for the name of a rule of bon.
-    """
-    if rule.name in RULES and rule.name not in _ADDED:
-        raise BonError(f"there is a selection rule {rule.name!r} already", "give it another name")
-    RULES[rule.name] = rule
-    _ADDED.add(rule.name)
-
-
 def rules_for(kind: Kind) -> list[Rule]:
     """Return the rules for a kind of opinion, in the order of the table."""
     return [rule for rule in RULES.values() if kind in rule.kinds]
@@ -260,7 +227,7 @@ def rule_of(kind: Kind, name: str | None, rewarder: str) -> Rule:
     return rules[name] if name else next(iter(rules.values()))
 
 
-for _rule in (
+SHIPPED = (
     Rule(
         "best_score",
         ("scores",),
@@ -299,20 +266,11 @@ for _rule in (
         lambda opinion, trial: _replay_win_rate(beaten(_prefer(opinion)), trial),
     ),
     Rule(
-        "bradley_terry",
-        ("preferences",),
-        "highest fitted strength",
-        _bradley_terry,
-        lambda opinion, trial: at_full_size(_bradley_terry(opinion), trial),
-        designs=("all_pairs", "knockout"),
-        rank=5,
-    ),
-    Rule(
         "knockout",
         ("preferences",),
         "winner of a seeded bracket",
-        as_judged,
-        lambda opinion, trial: over_orders(_prefer(opinion), trial),
+        winners,
+        lambda opinion, trial: at_full_size(winners(opinion), trial),
         designs=("knockout", "all_pairs"),
         enough=alive_alike,
         rank=4,
@@ -335,10 +293,11 @@ for _rule in (
         judged=False,
         answers=True,
     ),
-):
-    RULES[_rule.name] = _rule
-
-_INSTALLED: Registry[Rule] = Registry("bon.rules")
-for _name in _INSTALLED.names():
-    if (_installed := _INSTALLED.get(_name)) is not None:
-        register(_installed)
+)
+RULES: Registry[Rule] = Registry(
+    "selection rule",
+    "bon.rules",
+    lambda part: isinstance(part, Rule),
+    {rule.name: rule for rule in SHIPPED},
+)
+"""Every rule by name; the first one of a kind is the default of the service."""

@@ -1,4 +1,4 @@
-"""What rules add up: votes, win rates and strengths, and the shared best of them.
+"""What rules add up: votes and win rates, and the shared best of them.
 
 Pure functions over arrays (Q, M). Ties share the choice probability.
 """
@@ -72,39 +72,3 @@ def win_rate(prefer: Floats) -> Floats:
 def beaten(prefer: Floats) -> Floats:
     """1 where i is preferred to j by more than half of the votes, ½ by half; NaN stays."""
     return np.asarray((np.sign(prefer - 0.5) + 1) / 2)
-
-
-def strengths(prefer: Floats, games: Ints, prior: float = 0.5, iterations: int = 500) -> Floats:
-    """Bradley-Terry log strengths (Q, M) by minorisation-maximisation (Hunter 2004).
-
-    A tie is half a win each; each judged pair gets `prior` extra wins either way, which keeps
-    strengths finite. NaN where the judged pairs do not connect the candidates.
-    """
-    m = prefer.shape[2]
-    diagonal = np.eye(m, dtype=bool)
-    compared = ~np.isnan(prefer) & ~diagonal
-    count = np.where(compared, np.maximum(games, 1), 0.0)
-    wins = np.where(compared, np.nan_to_num(prefer) * count + prior, 0.0).sum(axis=2)
-    meetings = np.where(compared, count + 2 * prior, 0.0)
-    strength = np.ones(wins.shape)
-    active = np.ones(len(wins), dtype=bool)  # a question converges independently of the others
-    for _ in range(iterations):
-        before = strength[active]
-        weight = (meetings[active] / (before[:, :, None] + before[:, None, :])).sum(axis=2)
-        new = np.where(weight > 0, wins[active] / np.maximum(weight, 1e-300), 1.0)
-        new /= np.exp(np.mean(np.log(new), axis=1, keepdims=True))
-        strength[active] = new
-        active[active] = np.abs(np.log(new / before)).max(axis=1, initial=0.0) >= 1e-11
-        if not active.any():
-            break
-    reach = np.linalg.matrix_power((compared | diagonal).astype(float), max(m - 1, 1)) > 0
-    connected = np.asarray(reach.all(axis=(1, 2)))[:, None]
-    logs: Floats = np.where(connected, np.log(strength), np.nan)
-    return np.round(logs, 8)
-
-
-def strongest(prefer: Floats, games: Ints) -> Floats:
-    """Choose the largest strength (Q, M); NaN where judged pairs do not connect candidates."""
-    parts = [slice(start, start + 256) for start in range(0, len(prefer), 256)]
-    chosen = [best_if_complete(strengths(prefer[part], games[part])) for part in parts]
-    return np.concatenate(chosen) if chosen else np.zeros(prefer.shape[:2])

@@ -1,8 +1,8 @@
 """Knockout tournaments: one implementation to judge, to replay and to serve.
 
 A tournament plays on preferences and returns the comparisons it lacks: judge those and play again
-(bon.choosing.designs). Each distinct text of a question enters once: in an order seeded by the
-question when judged, in random orders when replayed.
+(bon.choosing.designs). Each distinct text of a question enters once, in an order seeded by the
+question.
 """
 
 import random
@@ -11,25 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bon.choosing.opinion import Bools, Candidates, Floats, Ints, Opinion
+from bon.choosing.opinion import Floats, Ints, Opinion
 from bon.choosing.tallies import CLOSE
 from bon.core.keys import item_seed
 
 
 @dataclass(frozen=True)
 class Tournament:
-    """Outcome of tournaments.
+    """Outcome of a tournament; `winner` is None while a comparison is missing.
 
-    `chosen` (Q, S, M): choice probabilities, NaN where a comparison is missing. `missing`
-    (Q, M, M): the next comparisons to make. `alive` (Q, S, M): who may still be chosen.
+    missing: the next comparisons to make. alive: who may still win.
     """
 
-    chosen: Floats
-    missing: Bools
-    alive: Bools
-
-
-_BYE = -2  # an empty seat: its opponent advances (−1: the winner of a match not yet judged)
+    winner: int | None
+    missing: list[tuple[int, int]]
+    alive: list[int]
 
 
 def bracket(responses: Iterable[str], item: str) -> list[str]:
@@ -45,79 +41,56 @@ def coin(first: str, second: str, item: str) -> str:
     return min(first, second) if heads else max(first, second)
 
 
-def knockout(prefer: Floats, order: Ints, entrants: Ints | None = None) -> Tournament:
-    """Single elimination of candidates in an order (Q, S, L) under preferences (Q, M, M).
+def knockout(prefer: Floats) -> Tournament:
+    """Single elimination under preferences (L, L), in the order of the rows.
 
-    The first `entrants` (Q, S) of each order enter; None: all. Neighbours meet; the last of an odd
-    number advances. A tie advances the one earlier in the order, which is uniform when the order is
-    random.
+    Neighbours meet; the last of an odd number advances. A tie advances the earlier one.
     """
-    questions = np.arange(len(prefer))[:, None, None]
-    missing = np.zeros(prefer.shape, dtype=bool)
-    alive = np.zeros((*order.shape[:2], prefer.shape[-1]), dtype=bool)
-    present = _present(order, entrants)
-    np.put_along_axis(alive, order, present, axis=2)
-    players = np.where(present, order, _BYE)
-    while players.shape[-1] > 1:
-        paired = players.shape[-1] // 2 * 2
-        a, b = players[..., 0:paired:2], players[..., 1:paired:2]
-        known = (a >= 0) & (b >= 0)
-        value = np.where(known, prefer[questions, a, b], np.nan)
-        absent = known & np.isnan(value)
-        missing[np.broadcast_to(questions, a.shape)[absent], a[absent], b[absent]] = True
-        winners = np.where(np.isnan(value), -1, np.where(value > 0.5 - CLOSE, a, b))
-        winners = np.where(b == _BYE, a, winners)
-        losers = np.where(np.isnan(value), -1, np.where(value > 0.5 - CLOSE, b, a))
-        index = np.nonzero(losers >= 0)
-        alive[index[0], index[1], losers[index]] = False
-        players = np.concatenate([winners, players[..., paired:]], axis=-1)
-    chosen = np.zeros((*players.shape[:2], prefer.shape[-1]))
-    np.put_along_axis(chosen, np.maximum(players, 0), 1.0, axis=2)
-    chosen[players[..., 0] < 0] = np.nan
-    return Tournament(chosen, missing, alive)
-
-
-def _present(order: Ints, entrants: Ints | None) -> Bools:
-    """(Q, S, L): which positions of the orders enter."""
-    if entrants is None:
-        return np.ones(order.shape, dtype=bool)
-    return np.asarray(np.arange(order.shape[2]) < entrants[..., None])
-
-
-# ------------------------------------------------------------------ as judged
-
-
-def seats(candidates: Candidates, question: int) -> Ints:
-    """Return the candidates that enter the tournaments of a question, one per text, in order."""
-    keys = list(candidates.keys[question])
-    order = bracket(map(str, keys), candidates.items[question])
-    return np.array([keys.index(key) for key in order], dtype=np.int64)
+    players: list[int | None] = list(range(len(prefer)))
+    missing, alive = [], set(range(len(prefer)))
+    while len(players) > 1:
+        winners: list[int | None] = []
+        for a, b in zip(players[0::2], players[1::2], strict=False):
+            winners.append(None)
+            if a is None or b is None:
+                continue
+            if np.isnan(prefer[a, b]):
+                missing.append((a, b))
+            else:
+                winners[-1], loser = (a, b) if prefer[a, b] > 0.5 - CLOSE else (b, a)
+                alive.discard(loser)
+        players = winners + players[2 * len(winners) :]
+    return Tournament(players[0], missing, sorted(alive))
 
 
 def seated(opinion: Opinion, question: int, ties: bool) -> tuple[Ints, Floats]:
-    """Return the seats of a question (L) and the preferences among them (1, L, L).
+    """Return the candidates that enter (L), one per text in order, and preferences among them.
 
     Without `ties`, as in a knockout, a coin seeded by the question decides them.
     """
     assert opinion.prefer is not None
-    candidates = opinion.candidates
-    order = seats(candidates, question)
+    item = opinion.candidates.items[question]
+    keys = [str(key) for key in opinion.candidates.keys[question]]
+    seats = bracket(keys, item)
+    order = np.array([keys.index(key) for key in seats], dtype=np.int64)
     prefer = opinion.prefer[question][np.ix_(order, order)]
     if not ties:
-        item = candidates.items[question]
-        keys = [str(key) for key in candidates.keys[question][order]]
         for a, b in np.argwhere(np.triu(np.abs(prefer - 0.5) < CLOSE, 1)):
-            prefer[a, b] = float(coin(keys[a], keys[b], item) == keys[a])
+            prefer[a, b] = float(coin(seats[a], seats[b], item) == seats[a])
             prefer[b, a] = 1 - prefer[a, b]
-    return order, prefer[None]
+    return order, prefer
 
 
-def as_judged(opinion: Opinion) -> Floats:
-    """Choice probabilities (Q, M) of the knockout that is judged and served; NaN: unknown."""
+def winners(opinion: Opinion) -> Floats:
+    """Choice probabilities (Q, M) of the knockouts that are judged and served; NaN: unknown."""
     chosen = np.zeros(opinion.candidates.text_ids.shape)
     for question in range(len(chosen)):
         order, prefer = seated(opinion, question, ties=False)
-        chosen[question, order] = knockout(prefer, np.arange(len(order))[None, None]).chosen[0, 0]
+        winner = knockout(prefer).winner
+        if winner is None:
+            chosen[question] = np.nan
+        else:
+            chosen[question, order[winner]] = 1
     return opinion.candidates.share_among_copies(chosen)
 
 
@@ -129,8 +102,7 @@ def alive_alike(opinion: Opinion, gold: Floats) -> Floats:
     chosen = np.zeros(opinion.candidates.text_ids.shape)
     for question in range(len(chosen)):
         order, prefer = seated(opinion, question, ties=False)
-        alive = knockout(prefer, np.arange(len(order))[None, None]).alive[0, 0]
-        chosen[question, order] = alive / alive.sum()
-        if len(np.unique(gold[question, order][alive])) > 1:
-            chosen[question] = np.nan
+        alive = order[knockout(prefer).alive]
+        alike = len(np.unique(gold[question, alive])) == 1
+        chosen[question, alive] = 1 / len(alive) if alike else np.nan
     return opinion.candidates.share_among_copies(chosen)

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 from bon.core.errors import EXIT_CODES, BonError
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ def calibrate(
     labels: Annotated[
         Path | None,
         Option(help="Labels: a table (item, label, annotator) or a folder of --next."),
-    ] = None,
-    against: Annotated[
-        Path | None, Option(help="Votes of an earlier version on the same items.")
     ] = None,
     rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
     threshold: Annotated[float | None, Option(help="Lowest score that counts as right.")] = None,
@@ -56,11 +53,8 @@ def calibrate(
 
     settings, names = Options(seed=seed), options.columns_of(columns)
     required = metrics(minima or [])
-    check_columns(names, [*filter(None, (source, against))], [*filter(None, (labels,))])
+    check_columns(names, [source], [*filter(None, (labels,))])
     votes = _of(votes_of(source, names, passing), rewarder, source)
-    earlier = None
-    if against is not None:
-        earlier = _of(votes_of(against, names, passing), rewarder, against)
     people, origin = None, "the answer key" if source.is_dir() else str(source)
     if labels is not None:
         folder = labels.is_dir()
@@ -72,9 +66,7 @@ def calibrate(
 
         named = tuple(grades.split(","))
         blind = votes.assign(label=float("nan")) if source.is_dir() and labels is None else votes
-        typer.echo(
-            draw_answers(blind, label_next, out or Path(), source, names, named, seed), err=True
-        )
+        echo(draw_answers(blind, label_next, out or Path(), source, names, named, seed), err=True)
         if not votes["label"].notna().any():
             return
     result = measure(
@@ -83,7 +75,6 @@ def calibrate(
         labels=origin,
         threshold=threshold,
         people=people,
-        earlier=earlier,
         left_out=votes.attrs.get("left_out", ""),
     )
     if out is not None:

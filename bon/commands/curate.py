@@ -8,9 +8,9 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 from bon.core.console import wrapped
-from bon.core.errors import Incomplete
+from bon.core.errors import BonError, Incomplete
 
 if TYPE_CHECKING:
     from bon.curating.workbench import Workbench
@@ -51,9 +51,15 @@ def draw(
     from bon.curating.propose import propose
     from bon.curating.workbench import Workbench
 
-    if runs or sets or not Workbench(out).recipe_path.exists():
+    begins = runs or sets or not Workbench(out).recipe_path.exists()
+    if begins:
         begin(runs or [], out, sets=sets or [], items=items, seed=seed, held_out=held_out)
-    proposal = propose(_open(out), quiet=quiet or as_json)
+    try:
+        proposal = propose(_open(out), quiet=quiet or as_json)
+    except BonError:
+        if begins:  # so that the same command can be tried on other sources
+            (out / "recipe.yaml").unlink()
+        raise
     emit(proposal, proposal.text, as_json)
 
 
@@ -63,7 +69,7 @@ def label(
     draft_by: Annotated[
         str, Option(help="Rewarder card whose model first drafts labels, hidden until an answer.")
     ] = "",
-    max_cost: Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)] = None,
+    max_cost: options.MaxCost = None,
     allow_remote_code: options.RemoteCode = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -78,16 +84,16 @@ def label(
         raw = draft_experiment(bench, draft_by, max_cost=max_cost, remote_code=allow_remote_code)
         run(prepare(raw, directory), bench.drafted, quiet=quiet, retry_errors=True, replace=True)
         drafts = write_drafts(bench)
-        typer.echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
+        echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
         if missing := drafts["failed"]:
             fix = "run the same command again to resume"
             raise Incomplete(f"{missing} items have no draft", fix)
-    typer.echo(wrapped(progress_text(bench), sys.stdout))
+    echo(wrapped(progress_text(bench), sys.stdout))
 
 
 @curate.command()
 def audit(directory: Bench, as_json: options.Json = False) -> None:
-    """Audit labels, annotators, items and shortcuts, at any stage."""
+    """Audit labels, annotators and shortcuts, at any stage."""
     from bon.curating.audit import audit_text, write_audit
 
     bench = _open(directory)
@@ -110,9 +116,9 @@ def freeze(
 
     frozen = Freezing(_open(directory), version, licence, private=private, anyway=anyway).write()
     for reason, count in frozen.left_out.items():
-        typer.echo(f"{count} items are left out: {reason}")
+        echo(f"{count} items are left out: {reason}")
     if not frozen.labelled:
-        typer.echo("no annotator has checked the labels: they come from the answer keys alone")
-    typer.echo(f"{frozen.public} items, licence {frozen.licence}: {frozen.folder}")
+        echo("no annotator has checked the labels: they come from the answer keys alone")
+    echo(f"{frozen.public} items, licence {frozen.licence}: {frozen.folder}")
     if frozen.held_out is not None:
-        typer.echo(f"{frozen.num_held_out} held-out items, not to be published: {frozen.held_out}")
+        echo(f"{frozen.num_held_out} held-out items, not to be published: {frozen.held_out}")

@@ -9,7 +9,6 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.calibrate import calibrate
 from bon.commands.options import emit
 from bon.core.errors import EXIT_CODES, BonError, some
 
@@ -45,27 +44,15 @@ def report(
 
 
 def gate(
-    directory: Annotated[Path, Argument(help="Run directory; with --judge also a table.")],
-    min_gain: Annotated[
-        float | None, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        Option(metavar="METRIC=VALUE", help="A judge's minimum, e.g. kappa=.6."),
-    ] = None,
+    directory: options.Directory,
+    min_gain: Annotated[float, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")],
     rewarder: Annotated[str | None, Option(help="Default: the benchmark's best.")] = None,
     over: Annotated[str, Option(help="Baseline of the gain: pass@1 or majority.")] = "pass@1",
-    labels: Annotated[Path | None, Option(help="Table of labels for --judge.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Test a rewarder's gain or verdicts; exit code 0 go, 4 no-go, 3 inconclusive."""
+    """Test a rewarder's gain; exit code 0 go, 4 no-go, 3 inconclusive."""
     from bon.analysis.decision.gate import gate as decide
 
-    if (min_gain is None) == (not judge):
-        raise BonError("one test at a time", "give --min-gain or --judge")
-    if min_gain is None:
-        calibrate(directory, labels, rewarder=rewarder, minima=judge, as_json=as_json)
-        return
     if over not in ("pass@1", "majority"):
         raise BonError(f"no baseline {over!r}", "choose pass@1 or majority")
     from bon.running.reporting import read_results
@@ -163,7 +150,7 @@ def regrade(
     files: Annotated[
         list[Path], Argument(help="Files of responses (bon list formats), or a run directory.")
     ],
-    reader: Annotated[
+    extractor: Annotated[
         list[str] | None,
         Option(
             help="Answer extractor: all, official, strict, lmms-eval or vlmevalkit; for questions "
@@ -181,14 +168,11 @@ def regrade(
     as_json: options.Json = False,
 ) -> None:
     """Compare accuracy across answer extractors on the same responses, or a grader with labels."""
-    from bon.commands.regrade import (
-        against_labels,
-        extractors,
-        grader_text,
-        regrade_files,
-        regrade_text,
-    )
+    from bon.commands.decide_text import grader_text, regrade_text
+    from bon.curating.labelling.single_answers import labels_of_answers
     from bon.importing.import_files import refuse_unused
+    from bon.running.labelled_votes import check_columns, labels_of
+    from bon.running.regrade import against_labels, extractors, regrade_files
 
     of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
     if of_run and not (labels and labels.is_file()):
@@ -196,17 +180,21 @@ def regrade(
     if of_run:
         refuse_unused("a run holds its questions", format=form, questions=questions)
     if labels is not None:
-        refuse_unused("labels correct the run's own grader", reader=reader, pattern=pattern)
+        refuse_unused("labels correct the run's own grader", extractor=extractor, pattern=pattern)
         if not of_run:
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
-        check = against_labels(files[0], labels, options.columns_of(columns))
+        names = options.columns_of(columns)
+        check_columns(names, [], [labels])
+        is_table = not labels.is_dir()
+        table = labels_of(labels, names, None) if is_table else labels_of_answers(labels, None)
+        check = against_labels(files[0], table)
         emit(check, lambda: grader_text(check), as_json)
         return
-    chosen = extractors(reader or ["all"], pattern)
+    chosen = extractors(extractor or ["all"], pattern)
     scores = regrade_files(
         files,
         chosen,
-        graders=reader or ["all"],
+        graders=extractor or ["all"],
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

@@ -6,20 +6,24 @@ from bon.analysis.results import (
     CorrelationReport,
     PooledRuns,
     Recommendation,
+    Regraded,
     RunDifference,
 )
-from bon.analysis.results.calibration import Calibration, Requirement, RewarderCalibration
-from bon.analysis.results.phrasing import bounded, gained, names, percent, probability
+from bon.analysis.results.calibration import (
+    Calibration,
+    GraderCheck,
+    Requirement,
+    RewarderCalibration,
+)
+from bon.analysis.results.phrasing import bounded, gained, names, percent, probability, share, short
 from bon.core.console import show_listing
 
 MAX_QUESTIONS = 20
 """Questions listed; --json lists all."""
 
-STANDINGS = {
-    "front": "",
-    "alike": "another may be as good at no higher cost",
-    "worse": "another is better at no higher cost",
-}
+
+MAX_RESPONSES = 20
+"""Responses listed; --json lists all."""
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
@@ -63,20 +67,13 @@ def pooled_text(pooled: PooledRuns) -> str:
             else study.num_bases,
             "r": bounded(study.pearson),
             "mean r without it": bounded(study.without) if study.without else "-",
-            "answers agree": percent(study.samples.agreement.value) if study.samples else "-",
-            "first right at": f"{study.samples.first_right.value or 0:.1f}"
-            if study.samples
-            else "-",
         }
         for study in pooled.studies
     ]
     mean = pooled.pearson
     row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
     rows.append({**row, "r": bounded(mean.mean)})
-    spread = (
-        f"on Fisher's scale: tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
-        f"({probability(mean.q_p)})"
-    )
+    spread = f"between policies, on Fisher's scale: standard deviation {mean.between:.2f}"
     parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
     return "\n".join(parts)
 
@@ -88,10 +85,14 @@ def recommendation_text(advice: Recommendation) -> str:
     rows = [
         {
             "rewarder": row.rewarder,
-            "rank": str(row.first) if row.first == row.last else f"{row.first}–{row.last}",
+            "rank": row.places,
             "gain": gained(row.gain),
             "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
-            "note": STANDINGS[row.standing] if row.affordable else "beyond the budget",
+            "note": "beyond the budget"
+            if not row.affordable
+            else ""
+            if row.front
+            else "another gains as much at no higher cost",
         }
         for row in advice.rewarders
     ]
@@ -116,11 +117,6 @@ def correlation_text(report: CorrelationReport) -> str:
         }
         for row in report.correlations
     ]
-    influences = [
-        f"{row.policy}: {row.influence_sentence}" if row.policy else row.influence_sentence
-        for row in report.correlations
-        if row.primary and row.carried_by is not None
-    ]
     lines.append(show_listing(rows))
     if report.outcomes:
         gains = [
@@ -128,7 +124,6 @@ def correlation_text(report: CorrelationReport) -> str:
                 "policy": row.policy,
                 "trained": row.method,
                 "predictor": row.x,
-                "lineage": row.lineage or "all",
                 "n": row.num_rewarders,
                 "Pearson": bounded(row.r),
                 "Spearman": bounded(row.spearman),
@@ -139,7 +134,6 @@ def correlation_text(report: CorrelationReport) -> str:
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
-        ("One point decides", influences),
         ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
     ):
@@ -159,7 +153,6 @@ def calibration_text(result: Calibration, requirements: Iterable[Requirement] = 
         )
     for row in result.rewarders:
         lines += _details(row)
-    lines += [drift.sentence for drift in result.drift]
     lines += [result.left_out] if result.left_out else []
     lines += [
         f"{c.answer}: {c.rewarder} {c.metric} {bounded(c.value)}, required {c.minimum:g}"
@@ -184,17 +177,11 @@ def _calibrated(row: RewarderCalibration) -> dict[str, str]:
         "right": bounded(overall.base_rate),
         "lean": bounded(row.lean),
         "votes agree": bounded(row.self_consistency),
-        "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
+        "cost/correct": "-" if row.cost_per_correct is None else f"${short(row.cost_per_correct)}",
     }
 
 
 def _details(row: RewarderCalibration) -> Iterator[str]:
-    if (p := row.prevalence) is not None:
-        yield (
-            f"{row.rewarder}: of {p.num_items:,} items {bounded(p.estimate)} are right; "
-            f"verdicts alone say {p.judged:.2f}, labels alone {bounded(p.labelled)} "
-            f"(together worth {p.worth:,} labels)"
-        )
     for b in row.biases:
         if (b.bias.low or 0) > 0 or (b.bias.high or 0) < 0:
             yield (
@@ -203,3 +190,58 @@ def _details(row: RewarderCalibration) -> Iterator[str]:
             )
     for warning in row.warnings:
         yield f"  - {row.rewarder}: {warning}"
+
+
+def pass_at_1(regraded: Regraded) -> str:
+    """Tabulate pass@1, with its interval, by extractor."""
+    rows = [
+        {
+            "extractor": row.reader,
+            "pass@1": share(row.accuracy),
+            "if it guesses": percent(row.guessing),
+            "unread": f"{row.num_unread:,}",
+        }
+        for row in regraded.readers
+    ]
+    return show_listing(rows)
+
+
+def regrade_text(regraded: Regraded) -> str:
+    """Tabulate the extractors, then the responses that they read differently."""
+    differ = [
+        {
+            "right": row.answer or "",
+            **{name: letter or "–" for name, letter in row.letters.items()},
+            "question": row.id,
+            "ending": f"…{' '.join(row.ending.split())[-60:]}",
+        }
+        for row in regraded.differ[:MAX_RESPONSES]
+    ]
+    changed = percent(len(regraded.differ) / regraded.num_answers)
+    lines = [
+        f"{regraded.num_answers:,} answers to {regraded.num_questions:,} questions; "
+        f"{regraded.num_declined:,} decline to answer, {regraded.num_errors:,} are errors",
+        "",
+        pass_at_1(regraded),
+        "",
+        f"{len(regraded.differ):,} answers ({changed}) are read differently" + ":" * bool(differ),
+    ]
+    if differ:
+        lines.append(show_listing(differ))
+    if more := len(regraded.differ) - len(differ):
+        lines.append(f"and {more:,} more (--json lists them all)")
+    return "\n".join(lines)
+
+
+def grader_text(check: GraderCheck) -> str:
+    """Tabulate accuracies under the grader and corrected, after the errors of the grader."""
+    rows = [
+        {
+            "policy": row.policy,
+            "choice": row.rewarder,
+            "by the grader": share(row.graded),
+            "corrected": share(row.corrected),
+        }
+        for row in check.accuracies
+    ]
+    return f"{check.sentence}\n\n{show_listing(rows)}"

@@ -1,6 +1,7 @@
 """The command line: `bon --help`. A command's module is imported when it is used."""
 
 import gc
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import bon
 from bon.core.console import wrapped
 from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error, private_files
+from bon.core.text import printable
 
 PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
 START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
@@ -39,8 +41,8 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "bon.commands.decide:report",
         "bon.commands.decide:gate",
         "bon.commands.calibrate:calibrate",
-        "bon.commands.decide:compare",
         "bon.commands.decide:pool",
+        "bon.commands.decide:compare",
         "bon.commands.decide:recommend",
         "bon.commands.decide:correlate",
         "bon.commands.decide:regrade",
@@ -78,6 +80,9 @@ class _Commands(Mapping[str, Any]):
             found = alone
         command: Any = typer.main.get_command(found)
         command.name, command.rich_help_panel = name, panel
+        for each in (command, *getattr(command, "commands", {}).values()):
+            for parameter in each.params:
+                parameter.callback = _finite(parameter.callback)
         return command
 
     def __iter__(self) -> Iterator[str]:
@@ -85,6 +90,17 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _finite(callback: Any) -> Any:
+    """Return the callback of an option that takes no nan and no infinity."""
+
+    def check(context: Any, parameter: Any, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise typer.BadParameter(f"{value} is not a finite number", context, parameter)
+        return callback(context, parameter, value) if callback else value
+
+    return check
 
 
 class _Lazy(typer.core.TyperGroup):
@@ -151,7 +167,7 @@ def main() -> NoReturn:
 def _exit_with(error: BonError) -> NoReturn:
     text = "\n".join(f"bon: {line}" for line in str(error).split("\n"))
     color = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
-    typer.secho(wrapped(text, sys.stderr), err=True, fg=color)
+    typer.secho(printable(wrapped(text, sys.stderr)), err=True, fg=color)
     sys.exit(error.exit_code)
 
 

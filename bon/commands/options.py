@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from bon.core.console import wrapped
 from bon.core.errors import BonError, Incomplete, some
+from bon.core.text import printable
 
 Directory = Annotated[Path, Argument(help="Run directory.")]
 Directories = Annotated[list[Path], Argument(help="Run directories.")]
@@ -31,6 +32,7 @@ RayAddress = Annotated[
 Retry = Annotated[bool, Option("--retry-errors", help="Retry rows that failed before.")]
 Replace = Annotated[bool, Option("--replace", help="Replace another experiment's run.")]
 RemoteCode = Annotated[bool, Option("--allow-remote-code", help="Run a model's own code.")]
+MaxCost = Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)]
 Columns = Annotated[
     list[str] | None,
     Option(metavar="ROLE=COLUMN", help="Columns of a role: response=output; repeatable."),
@@ -41,14 +43,20 @@ Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only the result.")]
 
 
+def echo(text: str | bytes | Path, *, err: bool = False, nl: bool = True) -> None:
+    """Print what a command has to say: all of them print through here."""
+    text = text.decode() if isinstance(text, bytes) else str(text)
+    typer.echo(printable(text), err=err, nl=nl)
+
+
 def emit(value: Any, text: Callable[[], str], as_json: bool) -> None:
     """Print `value` (models, dataclasses or plain data) as JSON, or else its text."""
     if as_json:
         from pydantic_core import to_json
 
-        typer.echo(to_json(value, indent=1, inf_nan_mode="null"))
+        echo(to_json(value, indent=1, inf_nan_mode="null"))
     else:
-        typer.echo(wrapped(text(), sys.stdout))
+        echo(wrapped(text(), sys.stdout))
 
 
 def settings_of(
@@ -84,7 +92,7 @@ def print_results(report_path: Path, as_json: bool) -> None:
     """Print the results beside a report if JSON was requested; Incomplete if rows are missing."""
     text = (report_path.parent / "results.json").read_text(encoding="utf-8")
     if as_json:
-        typer.echo(text)
+        echo(text)
     completeness = json.loads(text)["completeness"]
     if completeness["missing"]:
         errors = sum(model["errors"] for model in completeness["models"])

@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from bon.core.console import show_listing, text_width
-from bon.planning.catalogue import Row
 from bon.planning.model_sizes import GpuFit
 from bon.planning.plan import ASSUMPTIONS, Plan, Work
+from bon.work.catalogue import Row
 
 WIDTH = 80
 """Width where no terminal says another."""
@@ -112,7 +112,7 @@ def _fit(fit: GpuFit) -> Row:
     return {
         "name": fit.name,
         "weights": f"{fit.weights:.1f} GiB{over}",
-        "KV cache": f"{fit.kv_cache:.1f} GiB",
+        "KV cache": "unknown" if fit.kv_cache is None else f"{fit.kv_cache:.1f} GiB",
         "tokens": f"{fit.tokens:,}",
         "in all": f"{fit.total:.1f} GiB",
         **fit.gpus,

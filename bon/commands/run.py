@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
+from bon.core.base_models import guessed_base, without_mark
 
 if TYPE_CHECKING:
+    from bon.planning.plan import Plan
     from bon.work.setup import Setup
 
 
@@ -65,10 +66,14 @@ def run(
     )
     options.print_results(path, as_json)
     if pilot is not None and not silent:
+        from bon.analysis.correlation.power import needed
         from bon.running.reporting import read_results
 
-        for needed in read_results(directory).needed:
-            typer.echo(needed.sentence)
+        pairs = {rows.name: rows.count for rows in make_plan(setup, directory).pairs}
+        judged = min(pilot, count)
+        for v in read_results(directory).verdicts:
+            study = needed(v, judged, pairs.get(v.benchmark, 0), count / judged)
+            echo(study.sentence if study else "")
 
 
 def plan(
@@ -87,7 +92,25 @@ def plan(
     setup = read_experiment(file, options.settings_of(sets, limit, seed))
     directory = run_directory(out, setup, file)
     plan = make_plan(setup, directory, here=setup.experiment.cluster.address is None)
-    emit(plan.as_dict(), lambda: show_plan(plan), as_json)
+    outlook = _outlook(setup, plan)
+
+    def text() -> str:
+        return "\n\n".join(filter(None, (show_plan(plan), "\n".join(outlook))))
+
+    emit({**plan.as_dict(), "outlook": outlook}, text, as_json)
+
+
+def _outlook(setup: "Setup", plan: "Plan") -> list[str]:
+    """Say how likely each answer is for these rewarders, questions and pairs, by benchmark."""
+    from bon.analysis.correlation.power import planned
+
+    cards = [loaded.card for loaded in setup.rewarders]
+    bases = {without_mark(c.family or guessed_base(c.model or c.name)) or c.name for c in cards}
+    lines = []
+    for pairs in plan.pairs:
+        found = planned(len(cards), len(bases), plan.questions.count, pairs.count)
+        lines += [f"{pairs.name}: {line}" for line in found]
+    return lines
 
 
 def status(directory: options.Directory, as_json: options.Json = False) -> None:

@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 import typer
 from typer import Argument, Option
 
-from bon.core.errors import BonError
+from bon.commands.options import echo
+from bon.core.errors import BonError, suggestion
 
 if TYPE_CHECKING:
     from bon.service.server.access import Tokens
@@ -76,7 +77,7 @@ def add(
 ) -> None:
     """Create a token and print it, once."""
     until = time.time() + _seconds(expires) if expires else None
-    typer.echo(_tokens(data).add(name, role, until, getpass.getuser()))
+    echo(_tokens(data).add(name, role, until, getpass.getuser()))
 
 
 @token.command(name="list")
@@ -84,7 +85,7 @@ def list_(data: Data = None) -> None:
     """List names and roles of the tokens, with the days on which they begin and expire."""
     for name, role, *times in _tokens(data).listed():
         days = [time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "" for at in times]
-        typer.echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
+        echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
 
 
 @token.command()
@@ -134,25 +135,29 @@ def client(
     """Print a trainer's reward function that queries `bon serve` (docs/reward_server.md)."""
     settings: dict[str, str | int] = {"rewarder": rewarder, "rule": rule, "group": group}
     settings |= {"scale": scale, "on_unparsed": on_unparsed}
-    typer.echo(reward_function(trainer, url, **settings), nl=False)
+    echo(reward_function(trainer, url, **settings), nl=False)
 
 
 def reward_function(trainer: str, url: str, **settings: str | int) -> str:
     """Fill in a trainer's template; settings that are not defaults become query parameters."""
     from jinja2 import Environment, FileSystemLoader
 
+    from bon.choosing.rules import RULES
+    from bon.core.validation import is_address, validate
+    from bon.service.online.rewards import RewardQuery
+
     if trainer not in trainers():
         raise BonError(f"no file for the trainer {trainer!r}", f"one of {', '.join(trainers())}")
-    if (
-        not url.startswith(("http://", "https://"))
-        or not url.isprintable()
-        or set(url) & set('"\\ ')
-    ):
+    if not is_address(url) or not url.isprintable() or set(url) & set('"\\ '):
         raise BonError(f"{url!r} is not an address", "write http://HOST:PORT")
-    if trainer in SKIPS_NULL and not settings.get("on_unparsed"):
-        settings["on_unparsed"] = "null"
+    if not settings.get("on_unparsed"):
+        settings["on_unparsed"] = "null" if trainer in SKIPS_NULL else "error"
+    rule = str(settings.get("rule", ""))
+    if rule and rule not in RULES:
+        raise BonError(f"no rule {rule!r}", suggestion(rule, RULES))
+    validate(RewardQuery, settings, "bon client")
     query = urlencode(
-        {key: value for key, value in settings.items() if value not in ("", 1, "raw")}
+        {key: value for key, value in settings.items() if value not in ("", 1, "raw", "error")}
     )
     templates = Environment(loader=FileSystemLoader(TEMPLATES), keep_trailing_newline=False)
     address = f"{url.rstrip('/')}/get_reward?{query}"

@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 from bon.core.errors import BonError, ExitCode
 
 
@@ -40,7 +40,7 @@ def demo(
 
         study = run_uplift(out, demo_study(out), quiet=quiet or as_json)
         if not as_json:
-            typer.echo(show_study(study))
+            echo(show_study(study))
     options.print_results(path, as_json)
 
 
@@ -54,7 +54,7 @@ def list_(
     """List the cards, benchmarks, rules, formats, exports or experiments that come with bon."""
     from bon.core.console import show_listing
     from bon.exports import EXPORTS
-    from bon.planning.catalogue import listing
+    from bon.work.catalogue import listing
 
     exports = [{"name": export.name, "title": export.title} for export in EXPORTS.values()]
     rows = exports if what == "exports" else listing(what)
@@ -63,9 +63,9 @@ def list_(
 
 def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None:
     """Show a card in full, with its prompt for a sample question."""
-    from bon.planning.catalogue import show_card
+    from bon.work.catalogue import show_card
 
-    typer.echo(show_card(name))
+    echo(show_card(name))
 
 
 def doctor(
@@ -74,6 +74,7 @@ def doctor(
     rewarder: Annotated[
         str, Option("--rewarder", help="Test this card's model on known pairs.")
     ] = "",
+    max_cost: options.MaxCost = None,
     allow_remote_code: options.RemoteCode = False,
     as_json: options.Json = False,
 ) -> None:
@@ -81,7 +82,7 @@ def doctor(
     if rewarder:
         from bon.running.rewarder_check import check_rewarder, format_rewarder_check
 
-        check = check_rewarder(rewarder, allow_remote_code=allow_remote_code)
+        check = check_rewarder(rewarder, allow_remote_code=allow_remote_code, max_cost=max_cost)
         emit(check, lambda: format_rewarder_check(check), as_json)
         if check.faults:
             raise typer.Exit(ExitCode.INCOMPLETE)
@@ -142,4 +143,4 @@ def pull(
         base = Path(mirror).expanduser().resolve().as_uri()
     for name in names or upstream.registry():
         path, entry = upstream.pull(name, base), upstream.entry(name)
-        typer.echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")
+        echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")

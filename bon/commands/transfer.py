@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Argument, Option
 
 from bon.commands import options
+from bon.commands.options import echo
 from bon.core.errors import BonError
 
 
@@ -19,7 +19,10 @@ def import_(
     ],
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
-    reader: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    extractor: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    grader: Annotated[
+        str, Option(help="Grader of free answers; else the one that fits the right answers.")
+    ] = "",
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",
@@ -29,9 +32,10 @@ def import_(
     as_json: options.Json = False,
 ) -> None:
     """Create a run from responses and scores, or add training outcomes to a run."""
-    from bon.commands.regrade import pass_at_1, regraded
+    from bon.commands.decide_text import pass_at_1
     from bon.importing.import_files import import_files, refuse_unused
     from bon.policies.extractors import EXTRACTORS
+    from bon.running.regrade import regraded
     from bon.running.reporting import report_run
     from bon.storage.store import Store
     from bon.training.import_outcomes import import_outcomes, is_outcomes
@@ -41,19 +45,20 @@ def import_(
         refuse_unused(
             "outcomes of training have their own columns",
             policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            reader=reader if reader != "official" else "", replace=replace,
+            extractor=extractor if extractor != "official" else "", grader=grader, replace=replace,
         )  # fmt: skip
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
         if not silent:
-            typer.echo(f"{number} training outcomes in {out}")
+            echo(f"{number} training outcomes in {out}")
         options.print_results(report, as_json)
         return
     answers = import_files(
         files,
         policy,
         out,
-        reader=reader,
+        extractor=extractor,
+        grader=grader,
         columns=options.columns_of(columns),
         form=form,
         questions=questions,
@@ -62,12 +67,12 @@ def import_(
         quiet=silent,
     )
     if answers.questions and not as_json:
-        typer.echo(pass_at_1(regraded(answers, EXTRACTORS)))
+        echo(pass_at_1(regraded(answers, EXTRACTORS)))
     with Store(out, readonly=True) as store:
         judged = store.has("judgements", "TRUE")
     report = report_run(out, quiet=silent or not judged)
     if not (silent or judged):
-        typer.echo(f"report: {report}")
+        echo(f"report: {report}")
     options.print_results(report, as_json)
 
 
@@ -88,7 +93,6 @@ def export(
     pairs: Annotated[
         str, Option(help="best-worst: one pair per question; all: every pair that differs.")
     ] = "best-worst",
-    margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
     replace: Annotated[
         bool, Option("--replace", help="Overwrite files with other contents.")
     ] = False,
@@ -105,15 +109,15 @@ def export(
     from bon.storage.store import Store
 
     preferences = None
-    if by or margin is not None or pairs != "best-worst":
-        preferences = Preferences(by or BY_KEY, pairs, margin)
+    if by or pairs != "best-worst":
+        preferences = Preferences(by or BY_KEY, pairs)
     if by and by != BY_KEY:
         with Store(directory, readonly=True) as store:
             if count := num_unjudged_by_key(open_run(store), store, by):
-                typer.echo(unjudged_note(count, directory), err=True)
+                echo(unjudged_note(count, directory), err=True)
     out = out or directory / "export" / ("" if form == "parquet" else form)
     for path in export_run(directory, out, form, preferences, replace=replace):
-        typer.echo(path)
+        echo(path)
 
 
 def convert_head(
@@ -131,6 +135,6 @@ def convert_head(
 
     head_map = convert(source, target, head)
     scores = ", ".join(f"{score:.6g}" for score in head_map.after)
-    typer.echo(f"{head_map.source} of {source} is {head_map.name} of {target}")
-    typer.echo(f"both score the same on {len(head_map.after)} conversations: {scores}")
-    typer.echo(f"as a card: model: {target}, engine: vllm, engine_args: {{task: reward}}")
+    echo(f"{head_map.source} of {source} is {head_map.name} of {target}")
+    echo(f"both score the same on {len(head_map.after)} conversations: {scores}")
+    echo(f"as a card: model: {target}, engine: vllm, engine_args: {{task: reward}}")

@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bon.core.text import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -22,7 +24,12 @@ def stderr() -> "Console":
     """Return the one console on stderr: what is printed on it goes above its progress bars."""
     from rich.console import Console  # slow to import
 
-    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    class Plain(Console):
+        def print(self, *texts: Any, **style: Any) -> None:
+            """Print texts of files and models without what a terminal would obey."""
+            super().print(*(printable(t) if isinstance(t, str) else t for t in texts), **style)
+
+    return Plain(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def say(text: str, *, quiet: bool = False) -> None:
@@ -65,7 +72,7 @@ def show_listing(rows: Sequence[Mapping[str, Any]], width: int = 250) -> str:
 
     width = text_width(width)
     keys = list(rows[0]) if rows else []
-    texts = [[str(row[key]) or "-" for row in rows] for key in keys]
+    texts = [[printable(str(row[key])) or "-" for row in rows] for key in keys]
     words, wanted = [], []
     for key, column in zip(keys, texts, strict=True):
         words.append(max(cell_len(w) for text in (key, *column) for w in text.split() or [""]))

@@ -42,7 +42,7 @@ class BonError(Exception):
         self.message = message
         self.fix = fix
         self.rows: tuple[Any, ...] = ()
-        """What the item at hand had come to before: it was paid for, and is filed."""
+        """What the item at hand had come to before: it was paid for, and is stored."""
 
 
 class Unsupported(BonError):  # noqa: N818
@@ -52,7 +52,7 @@ class Unsupported(BonError):  # noqa: N818
 class EngineDied(BonError):  # noqa: N818
     """A model's process, device or connection failed, and no item is to blame.
 
-    Its worker is started anew and the items are sent again; nothing is filed.
+    Its worker is started anew and the items are sent again; nothing is stored.
     """
 
     exit_code = ExitCode.INCOMPLETE

@@ -5,7 +5,9 @@ import filecmp
 import hashlib
 import os
 import shutil
+import sqlite3
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +50,27 @@ def private_files() -> Iterator[None]:
         os.umask(before)
 
 
+@contextmanager
+def sqlite_errors(path: Path, fix: str) -> Iterator[None]:
+    """Convert the errors of an SQLite file to BonError; `fix` is for one that is damaged."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        problem = f"{path} is damaged ({text})"
+        if "full" in text:
+            problem = f"the disk that holds {path.parent} is full"
+            fix = "free space and run the same command again: what was committed is kept"
+        elif "locked" in text:
+            problem, fix = f"{path}: {text}", "end the process that holds it"
+        elif isinstance(error, sqlite3.OperationalError):
+            problem, fix = f"{path}: {text}", "check the disk and its permissions"
+        elif "not a database" in text:
+            problem = f"{path} is not a database: nothing in it can be read"
+            fix = "put a copy of it back, or move it aside to start anew"
+        raise BonError(problem, fix) from None
+
+
 def read_text(path: Path, most: int = 1_000_000, encoding: str = "utf-8-sig") -> str:
     """Read a text of at most this many bytes, its lines ending in a newline.
 
@@ -88,6 +111,24 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+MAX_UNPACKED, MAX_RATIO = 4 * 1024**3, 100
+"""Bytes that a file may unpack to, and how many times its own size, where that is above 100 MB."""
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a ZIP whose members together unpack to no more than is sound.
+
+    zipfile reads no more of a member than its `file_size`; whoever unpacks one must not, either.
+    """
+    most = min(MAX_UNPACKED, max(100_000_000, MAX_RATIO * path.stat().st_size))
+    with zipfile.ZipFile(path) as archive:
+        if (size := sum(member.file_size for member in archive.infolist())) > most:
+            problem = f"{path} would unpack to {size / 1e6:,.0f} MB"
+            raise BonError(problem, f"at most {most / 1e6:,.0f} MB are read: split it")
+        yield archive
 
 
 def file_hash(path: Path) -> str:

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from PIL import Image, ImageChops, ImageFilter, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFilter, ImageOps, UnidentifiedImageError
 
 from bon.core.errors import one_line
 from bon.core.files import write_atomic
@@ -109,39 +109,12 @@ def open_image(
 
 
 def apply_filter(image: Image.Image, name: str) -> Image.Image:
-    """Apply `none`, `gray`, `blur:R` or `hide:WHAT:SHARE`, as a card names them.
-
-    `hide` greys a colour (HUES) or a half (HALVES) in a share of the images, by a hash of each.
-    """
+    """Apply `none`, `gray` or `blur:R`, as a card names them."""
     kind, _, radius = name.partition(":")
     if kind == "gray":
         return image.convert("L").convert("RGB")
     if kind == "blur":
         return image.filter(ImageFilter.GaussianBlur(float(radius)))
-    if kind == "hide":
-        what, _, share = radius.partition(":")
-        drawn = int.from_bytes(hashlib.sha256(image.tobytes()).digest()[:4]) / 2**32
-        return hidden(image, what) if drawn < float(share or 1) else image
-    return image
-
-
-HUES = {"red": 0, "yellow": 36, "green": 95, "blue": 165}
-"""Of 255, as Pillow counts them."""
-HALVES = {"left": (0, 0, 1, 2), "right": (1, 0, 2, 2), "top": (0, 0, 2, 1), "bottom": (0, 1, 2, 2)}
-"""Left, top, right and bottom in halves of the sides."""
-
-
-def hidden(image: Image.Image, what: str) -> Image.Image:
-    """Grey every pixel of a colour, or a half of the image."""
-    image = image.copy()
-    if what in HALVES:
-        box = (edge * side // 2 for edge, side in zip(HALVES[what], image.size * 2, strict=True))
-        image.paste((230, 230, 230), tuple(box))  # type: ignore[arg-type]
-        return image
-    hue, saturation, _ = image.convert("HSV").split()
-    near = hue.point(lambda h: 255 * (min(abs(h - HUES[what]), 255 - abs(h - HUES[what])) < 20))
-    mask = ImageChops.multiply(near, saturation.point(lambda s: 255 * (s > 80)))
-    image.paste((230, 230, 230), mask=mask)
     return image
 
 

@@ -19,6 +19,21 @@ def unicode_only(text: str) -> str:
     return text
 
 
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What terminals obey, and what turns the direction of a line."""
+_FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey, as in JSON; lines and tabs stay."""
+    return CONTROL.sub(lambda m: m[0] if m[0] in "\n\t" else f"\\u{ord(m[0]):04x}", text)
+
+
+def table_cell(value: Any) -> Any:
+    """Quote a text that a spreadsheet would run as a formula; other values stay."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Letters of answer options, in order."""
 

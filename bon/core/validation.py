@@ -6,12 +6,14 @@ What a model expects, and an example, come from its JSON schema.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from bon.core.errors import BonError, shown, suggestion
+from bon.core.text import CONTROL
 
 MAX_MISTAKES = 5
 T = TypeVar("T")
@@ -58,6 +60,38 @@ class Origin:
         rest = {p: place for p, place in self.places.items() if p[: len(path)] != path}
         set_here = {path[: i + 1]: option for i in range(len(path))}
         return Origin(self.name, {**set_here, **rest})
+
+
+def without_booleans(model: type[BaseModel], data: Any) -> Any:
+    """Replace `true` where a model expects a number by what no number is: it would count as 1."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [*map(replaced, value)]
+        return object() if isinstance(value, bool) else value
+
+    def leaves(annotation: Any) -> set[Any]:
+        inner = set().union(*map(leaves, get_args(annotation)))
+        return inner or {annotation}
+
+    if not isinstance(data, Mapping):
+        return data
+    changed = dict(data)
+    for name, info in model.model_fields.items():
+        key = info.alias or name
+        kinds = leaves(info.annotation)
+        if key in data and kinds & {int, float} and not kinds & {bool, Any}:
+            changed[key] = replaced(data[key])
+    return changed
+
+
+def is_address(url: str) -> bool:
+    """Whether a text is an address of HTTP: its scheme, a host, and a port that can exist."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def dotted(steps: Sequence[str | int]) -> str:
@@ -265,3 +299,39 @@ def _length(schema: Schema, unit: str) -> str:
     words = {f"min{unit}": "at least", f"max{unit}": "at most"}
     bounds = [f"{word} {schema[key]}" for key, word in words.items() if key in schema]
     return f" ({' and '.join(bounds)} long)" if bounds else ""
+
+
+# ------------------------------------------------------------------ types with bounds
+
+MAX_NAME, MAX_ITEMS = 300, 1000
+
+
+def plain(value: str) -> str:
+    """Refuse control characters, which a terminal obeys."""
+    if CONTROL.search(value):
+        raise ValueError(f"{value[:60]!r} holds control characters", "leave them out")
+    return value
+
+
+def _plain_name(value: str) -> str:
+    if ".." in plain(value).replace("\\", "/").split("/"):
+        raise ValueError(f"{value[:60]!r} leads to another folder", "name it without `..`")
+    return value
+
+
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_plain_name)]
+"""A name, or a line."""
+Location = Annotated[str, Field(max_length=1000), AfterValidator(plain)]
+"""A path, an address, or an id on the hub."""
+Word = Annotated[str, Field(max_length=2000)]
+"""A text to look for, or to pass on."""
+Text = Annotated[str, Field(max_length=100_000)]
+Number = Annotated[float, Field(ge=-1e9, le=1e9)]
+_Scalar = bool | Annotated[int, Field(ge=-(10**9), le=10**9)] | Number | Word | None
+_Row = Annotated[list[_Scalar], Field(max_length=MAX_ITEMS)]
+_Inner = Annotated[dict[Name, _Scalar | _Row], Field(max_length=MAX_ITEMS)]
+if TYPE_CHECKING:
+    Values = dict[str, Any]
+else:
+    Values = Annotated[dict[Name, _Scalar | _Row | _Inner], Field(max_length=MAX_ITEMS)]
+"""Settings of another program."""

@@ -25,10 +25,10 @@ from bon.analysis.results.audit import CurationAudit
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
 from bon.curating.audit import suspects
+from bon.curating.draw import STRATEGIES
 from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
-from bon.curating.recipe import MEANINGS
 from bon.curating.workbench import Workbench
 from bon.exports.contents import name_of
 from bon.exports.licences import OTHER, Licence, combined_licence, licence_of, licence_of_dataset
@@ -186,8 +186,7 @@ class Freezing:
         items = self._items(split)
         if not items:
             return 0
-        tags = {key: ", ".join(sorted(values)) for key, values in self.labelling.tags.items()}
-        write_pairs(items, self.bench.directory, folder / "pairs.parquet", tags)
+        write_pairs(items, self.bench.directory, folder / "pairs.parquet", self.labelling.tags)
         keys = {item.key for item in items}
         rows = [
             asdict(row)
@@ -238,7 +237,7 @@ class Freezing:
             private=" **Not to be passed on:** its sources do not permit it." * self.private,
             anyway=override if self.anyway else "",
             strategies="\n".join(
-                f"| {name} | {count} | {MEANINGS.get(name, 'a pair of this set')} |"
+                f"| {name} | {count} | {STRATEGIES.get(name, 'a pair of this set')} |"
                 for name, count in counts.most_common()
             ),
             left_out=f" Excluded after annotation: {reasons}." if reasons else "",
@@ -259,11 +258,7 @@ class Freezing:
                 row.model_copy(update={"annotator": self._pseudonym(row.annotator)})
                 for row in labels.annotators
             )
-            kappas = tuple(
-                row.model_copy(update={"a": self._pseudonym(row.a), "b": self._pseudonym(row.b)})
-                for row in labels.kappas
-            )
-            labels = labels.model_copy(update={"annotators": annotators, "kappas": kappas})
+            labels = labels.model_copy(update={"annotators": annotators})
         return self.audit.model_copy(update={"missing": missing, "labels": labels})
 
 

@@ -1,6 +1,6 @@
 """Items of a benchmark under construction: one row each in items.parquet, or preference pairs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -18,26 +18,21 @@ Split = Literal["public", "held-out"]
 class CuratedItem:
     """A question with a right and a wrong response, listed in canonical order.
 
-    key: identity that annotations and verdicts refer to; `id` is the readable label.
-    question: key of the run's question and cluster of the item; it lies in one split only.
+    key: identity that annotations refer to; `id` is the readable label.
+    question: key of the question and cluster of the item; it lies in one split only.
     images: paths within the folder.
-    text_keys: keys of the run's candidate texts.
     answers: extracted option letters (empty: none).
     better: index of the right response.
-    strategy, drawn_by: all strategies that drew it; `strategy` is the control if that is among
-        them, so that the control part is complete.
-    probability: inclusion probability under all strategies. Weighting pairs by its inverse
-        recovers the natural distribution: all (right, wrong) pairs of the filtered pools.
+    probability: inclusion probability. Weighting pairs by its inverse recovers the natural
+        distribution: all pairs that could have been drawn.
     """
 
     key: str
     id: str
-    run: str
     question: str
     prompt: str
     images: tuple[str, ...]
     responses: tuple[str, ...]
-    text_keys: tuple[str, ...]
     policies: tuple[str, ...]
     answers: tuple[str, ...]
     better: int
@@ -46,18 +41,11 @@ class CuratedItem:
     split: Split
     subject: str = ""
     dataset: str = ""
-    drawn_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        assert len(self.responses) == len(self.text_keys) == 2
-        assert len(self.policies) == len(self.answers) == 2
+        assert len(self.responses) == len(self.policies) == len(self.answers) == 2
         assert self.better in (0, 1)
         assert 0 < self.probability <= 1
-
-    @property
-    def weight(self) -> float:
-        """Number of population items that this one represents."""
-        return 1 / self.probability
 
     @property
     def wrong(self) -> int:
@@ -88,46 +76,51 @@ def read_items(path: Path) -> list[CuratedItem]:
 _TEXT = pa.string()
 _TEXTS = pa.list_(_TEXT)
 PAIRS = [
-    ("id", _TEXT), ("key", _TEXT), ("prompt", _TEXT), ("images", pa.list_(IMAGE)),
-    ("responses", _TEXTS), ("preferred", pa.int64()), ("answers", _TEXTS), ("policies", _TEXTS),
-    ("lengths", pa.list_(pa.int64())), ("group", _TEXT), ("tag", _TEXT), ("cluster", _TEXT),
-    ("subject", _TEXT), ("dataset", _TEXT), ("split", _TEXT), ("weight", pa.float64()),
+    ("id", _TEXT), ("query", _TEXT), ("response", _TEXTS), ("human_ranking", pa.list_(pa.int64())),
+    ("models", _TEXTS), ("query_source", _TEXT), ("group", _TEXT), ("tag", _TEXT),
+    ("cluster", _TEXT), ("weight", pa.float64()), ("key", _TEXT), ("answers", _TEXTS),
+    ("subject", _TEXT), ("split", _TEXT),
 ]  # fmt: skip
+"""VL-RewardBench's columns, then those that only bon reads."""
 
 
 def write_pairs(
-    items: Iterable[CuratedItem], folder: Path, path: Path, tags: Mapping[str, str] | None = None
+    items: Sequence[CuratedItem], folder: Path, path: Path, tags: Mapping[str, str] | None = None
 ) -> None:
     """Write the items as preference pairs, their responses in an order that reveals nothing.
 
+    A set without several images per item has the column `image`, as VL-RewardBench has, others
+    the list `images`.
+
     folder: of the images. tags: annotators' error tags by item key.
     """
-    write_rows(_pair_rows(items, folder, tags or {}), PAIRS, path)
+    one = all(len(item.images) <= 1 for item in items)
+    image = ("image", IMAGE) if one else ("images", pa.list_(IMAGE))
+    write_rows(_pair_rows(items, folder, tags or {}, one), [*PAIRS, image], path)
 
 
 def _pair_rows(
-    items: Iterable[CuratedItem], folder: Path, tags: Mapping[str, str]
+    items: Iterable[CuratedItem], folder: Path, tags: Mapping[str, str], one: bool
 ) -> Iterator[dict[str, Any]]:
     for item in items:
         order = sorted((0, 1), key=lambda i: content_key("place", item.key, i))
+        images = [
+            {"bytes": (folder / name).read_bytes(), "path": Path(name).name} for name in item.images
+        ]
         yield {
             "id": item.id,
-            "key": item.key,
-            "prompt": item.prompt,
-            "images": [
-                {"bytes": (folder / name).read_bytes(), "path": Path(name).name}
-                for name in item.images
-            ],
-            "responses": [item.responses[i] for i in order],
-            "preferred": order.index(item.better),
-            "answers": [item.answers[i] for i in order],
-            "policies": [item.policies[i] for i in order],
-            "lengths": [len(item.responses[i]) for i in order],
+            "query": item.prompt,
+            "response": [item.responses[i] for i in order],
+            "human_ranking": [int(i != item.better) for i in order],
+            "models": [item.policies[i] for i in order],
+            "query_source": item.dataset,
             "group": item.strategy,
             "tag": tags.get(item.key, ""),
             "cluster": item.question,
+            "weight": 1 / item.probability,
+            "key": item.key,
+            "answers": [item.answers[i] for i in order],
             "subject": item.subject,
-            "dataset": item.dataset,
             "split": item.split,
-            "weight": item.weight,
+            **({"image": next(iter(images), None)} if one else {"images": images}),
         }

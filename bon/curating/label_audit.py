@@ -9,26 +9,10 @@ from statistics import median
 import numpy as np
 
 from bon.analysis.auditing import agreement
-from bon.analysis.auditing.agreement import MISSING
-from bon.analysis.auditing.label_error import (
-    annotator_error,
-    ceiling,
-    corrected_error,
-    label_error,
-    predicted_error,
-    weighted_error,
-)
-from bon.analysis.estimators.resampling import Draws, draw_clusters, wilson
+from bon.analysis.estimators.resampling import Draws, draw_clusters, estimate, nothing, wilson
 from bon.analysis.results import Estimate, Options
-from bon.analysis.results.audit import (
-    Agreement,
-    AnnotatorAudit,
-    Kappa,
-    LabelAudit,
-    TagError,
-)
+from bon.analysis.results.audit import Agreement, AnnotatorAudit, LabelAudit
 from bon.curating.items import CuratedItem
-from bon.curating.labelling.annotation_queue import gold_checks
 from bon.curating.labelling.annotations import CANNOT, TIE, Annotation, current
 from bon.curating.labelling.drafts import UNREAD, read_drafts
 from bon.curating.workbench import Workbench
@@ -58,15 +42,13 @@ def contradicts(item: CuratedItem, outcome: str) -> bool | None:
 class Labelling:
     """The items and their annotations.
 
-    drafts: label of each drafted item. usual: annotators per item; further ones answer because
-    the others disagree. checks: items on which annotators are checked.
+    drafts: label of each drafted item. usual: annotators per item; further ones adjudicate.
     """
 
     items: Sequence[CuratedItem]
     annotations: Sequence[Annotation]
     drafts: Mapping[str, str]
     usual: int
-    checks: frozenset[str] = frozenset()
 
     @cached_property
     def by_key(self) -> dict[str, CuratedItem]:
@@ -83,11 +65,6 @@ class Labelling:
         return dict(answers)
 
     @cached_property
-    def rows(self) -> list[Annotation]:
-        """All answers, item by item."""
-        return [row for rows in self.answers.values() for row in rows]
-
-    @cached_property
     def outcomes(self) -> dict[str, str]:
         """Consensus of each answered item."""
         return {key: consensus(row.choice for row in rows) for key, rows in self.answers.items()}
@@ -101,32 +78,22 @@ class Labelling:
         return {key: value for key, value in values.items() if value is not None}
 
     @cached_property
-    def tags(self) -> dict[str, frozenset[str]]:
+    def tags(self) -> dict[str, str]:
         """All tags of each item."""
         return {
-            key: frozenset(tag for row in rows for tag in row.tags)
+            key: ", ".join(sorted({tag for row in rows for tag in row.tags}))
             for key, rows in self.answers.items()
         }
-
-    @cached_property
-    def annotators(self) -> list[str]:
-        """All annotators, sorted."""
-        return sorted({row.annotator for row in self.rows})
-
-    def first(self, key: str) -> list[Annotation]:
-        """Return the answers that did not depend on earlier ones."""
-        return self.answers.get(key, [])[: self.usual]
 
 
 def load_labelling(bench: Workbench) -> Labelling:
     """Return the items with the annotations that count and the parsed drafts."""
-    recipe, drafts = bench.recipe, read_drafts(bench.drafts_path)
+    drafts = {key: draft.label for key, draft in read_drafts(bench.drafts_path).items()}
     return Labelling(
         bench.items,
         current(bench.annotations_path),
-        {key: draft.label for key, draft in drafts.items() if draft.label != UNREAD},
-        recipe.annotating.annotators_per_item,
-        gold_checks(bench.items, recipe.annotating, recipe.seed),
+        {key: label for key, label in drafts.items() if label != UNREAD},
+        bench.recipe.annotating.annotators_per_item,
     )
 
 
@@ -143,151 +110,81 @@ def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
     """Audit the labels against the annotations; None without annotations."""
     if not labelling.answers:
         return None
-    level, items = options.level, labelling.by_key
-    decided = [key for key in items if key in labelling.against]
-    wrong = np.array([labelling.against[key] for key in decided], dtype=float)
-    error = label_error(wrong, level)
-    probability = np.array([items[key].probability for key in decided])
-    pairs = _two_answers(labelling)
-    own = annotator_error(np.array([differ for differ, _ in pairs.values()]), level)
-    agreed = [key for key, (differ, _) in pairs.items() if not differ]
-    corrected = corrected_error(
-        np.array([pairs[key][1] != items[key].better for key in agreed], dtype=float), own, level
-    )
-    outcomes = labelling.outcomes
-    count = Counter(outcomes.values())
-    agreed_on, kappas = _agreement(labelling, options)
+    level, against = options.level, labelling.against
+    error = wilson(sum(against.values()), len(against), level)
+    count = Counter(labelling.outcomes.values())
+    rows = [row for rows in labelling.answers.values() for row in rows]
     return LabelAudit(
-        items=len(items),
+        items=len(labelling.items),
         answered=len(labelling.answers),
-        decided=len(decided),
+        decided=len(against),
         ties=count[TIE],
         cannot=count[CANNOT],
-        unresolved=tuple(key for key, outcome in outcomes.items() if outcome == UNRESOLVED),
+        unresolved=tuple(k for k, outcome in labelling.outcomes.items() if outcome == UNRESOLVED),
         error=error,
-        error_on_pool=weighted_error(wrong, probability, level),
-        error_corrected=corrected,
-        error_predicted=_predicted(labelling, level),
-        ceiling=ceiling(corrected if corrected.value is not None else error),
-        annotator_error=own,
-        draft_agrees=_draft_agreement(labelling, decided, level),
-        agreement=agreed_on,
-        kappas=kappas,
-        annotators=tuple(_annotator(labelling, name, level) for name in labelling.annotators),
-        tags=_tags(labelling, decided, level),
-        changed_after_draft=_switched(labelling, level),
-        contradicted=tuple(key for key in decided if labelling.against[key]),
+        ceiling=_ceiling(error),
+        agreement=_agreement(labelling, options),
+        annotators=tuple(
+            _annotator(labelling, name, [row for row in rows if row.annotator == name], level)
+            for name in sorted({row.annotator for row in rows})
+        ),
+        changed_after_draft=_switched(labelling, rows, level),
+        contradicted=tuple(key for key, wrong in against.items() if wrong),
     )
 
 
-def _two_answers(labelling: Labelling) -> dict[str, tuple[float, int]]:
-    """Return (differ, first choice) of pairs whose first two answers both name a response."""
-    result = {}
-    for item in labelling.items:
-        choices = [row.choice for row in labelling.first(item.key)[:2]]
-        if len(choices) == 2 and all(choice.isdigit() for choice in choices):
-            result[item.key] = float(choices[0] != choices[1]), int(choices[0])
-    return result
+def _ceiling(error: Estimate) -> Estimate:
+    """Observed accuracy of a perfect rewarder: a' = a(1 − e) + (1 − a)e with a = 1."""
+    if error.value is None or error.low is None or error.high is None:
+        return nothing()
+    return estimate(1 - error.value, 1 - error.high, 1 - error.low, error.n, error.method)
 
 
-def _predicted(labelling: Labelling, level: float) -> Estimate | None:
-    """Prediction-powered label error, if items are drafted and people saw only some of them."""
-    items = labelling.items
-    drafts = [contradicts(item, labelling.drafts.get(item.key, "")) for item in items]
-    people = np.array([float(labelling.against.get(item.key, np.nan)) for item in items])
-    if not items or all(value is None for value in drafts) or np.isfinite(people).all():
+def _agreement(labelling: Labelling, options: Options) -> Agreement | None:
+    """Agreement on items with independent answers: an adjudicator's would bias it."""
+    first = {key: rows[: labelling.usual] for key, rows in labelling.answers.items()}
+    first = {key: rows for key, rows in first.items() if len(rows) > 1}
+    if not first:
         return None
-    return predicted_error(
-        np.array([value is True for value in drafts], dtype=float), people, level
-    )
-
-
-def _draft_agreement(labelling: Labelling, keys: Iterable[str], level: float) -> Estimate | None:
-    drafts = labelling.drafts
-    same = [drafts[key] == labelling.outcomes[key] for key in keys if key in drafts]
-    return wilson(sum(same), len(same), level) if same else None
-
-
-def _agreement(
-    labelling: Labelling, options: Options
-) -> tuple[Agreement | None, tuple[Kappa, ...]]:
-    """Agreement of all annotators, and of every two, on items with independent answers."""
-    keys = [key for key in labelling.answers if len(labelling.first(key)) > 1]
-    if not keys:
-        return None, ()
-    names = labelling.annotators
+    names = sorted({row.annotator for rows in first.values() for row in rows})
     codes: dict[str, int] = {}
-    table = np.full((len(keys), len(names)), MISSING)
-    for index, key in enumerate(keys):
-        for row in labelling.first(key):
+    table = np.full((len(first), len(names)), agreement.MISSING)
+    for index, rows in enumerate(first.values()):
+        for row in rows:
             if row.choice != CANNOT:
                 code = codes.setdefault(row.choice, len(codes))
                 table[index, names.index(row.annotator)] = code
-    draws = question_draws([labelling.by_key[key] for key in keys], options, "annotated items")
-    level = options.level
-    every = Agreement(
-        items=len(keys),
-        percent=agreement.percent(table, draws, level),
-        alpha=agreement.alpha(table, draws, level),
-    )
-    kappas = (
-        Kappa(
-            a=names[a],
-            b=names[b],
-            percent=agreement.percent(table[:, [a, b]], draws, level),
-            kappa=agreement.kappa(table[:, a], table[:, b], draws, level),
-        )
-        for a, b in agreement.pairs_of(table)
-    )
-    return every, tuple(kappas)
-
-
-def _tags(labelling: Labelling, decided: Sequence[str], level: float) -> tuple[TagError, ...]:
-    keys: defaultdict[str, list[str]] = defaultdict(list)
-    for key in decided:
-        for tag in labelling.tags[key]:
-            keys[tag].append(key)
-    return tuple(
-        TagError(
-            tag=tag,
-            error=label_error(np.array([labelling.against[key] for key in own], float), level),
-            draft_agrees=_draft_agreement(labelling, own, level),
-        )
-        for tag, own in sorted(keys.items(), key=lambda pair: -len(pair[1]))
+    draws = question_draws([labelling.by_key[key] for key in first], options, "annotated items")
+    return Agreement(
+        items=len(first),
+        percent=agreement.percent(table, draws, options.level),
+        alpha=agreement.alpha(table, draws, options.level),
     )
 
 
-def _annotator(labelling: Labelling, name: str, level: float) -> AnnotatorAudit:
-    rows = [row for row in labelling.rows if row.annotator == name]
+def _annotator(
+    labelling: Labelling, name: str, rows: Sequence[Annotation], level: float
+) -> AnnotatorAudit:
     seconds = [row.seconds for row in rows if row.seconds is not None]
     count = Counter(row.choice for row in rows)
-    on_checks = [row for row in rows if row.item in labelling.checks]
+    said = (contradicts(labelling.by_key[row.item], row.choice) for row in rows)
+    wrong = [value for value in said if value is not None]
     return AnnotatorAudit(
         annotator=name,
         answers=len(rows),
         ties=count[TIE],
         cannot=count[CANNOT],
         seconds=median(seconds) if seconds else None,
-        against_gold=_mistakes(labelling, rows, level),
-        on_checks=_mistakes(labelling, on_checks, level),
+        against_label=wilson(sum(wrong), len(wrong), level),
     )
 
 
-def _mistakes(labelling: Labelling, rows: Iterable[Annotation], level: float) -> Estimate:
-    """Share of the chosen responses that contradict the label."""
-    wrong = [contradicts(labelling.by_key[row.item], row.choice) for row in rows]
-    counted = [value for value in wrong if value is not None]
-    return wilson(sum(counted), len(counted), level)
-
-
-def _switched(labelling: Labelling, level: float) -> Estimate | None:
+def _switched(labelling: Labelling, rows: Iterable[Annotation], level: float) -> Estimate | None:
     """Share of the answers that switched to a draft that differed from the first choice."""
     drafts = labelling.drafts
     switched = [
         row.choice == drafts[row.item]
-        for row in labelling.rows
-        if row.item in drafts
-        and row.source == "page"
-        and (row.first or row.choice) != drafts[row.item]
+        for row in rows
+        if row.item in drafts and (row.first or row.choice) != drafts[row.item]
     ]
     return wilson(sum(switched), len(switched), level) if switched else None

@@ -3,39 +3,28 @@
 A question of several runs is one pool; equal texts are one text, whichever policy wrote them.
 """
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from bon.analysis.results.record import Record
 from bon.benchmarks.leaks import find_leaks, plain
 from bon.core.keys import content_key
-from bon.core.records import Candidate, Question
-from bon.core.text import LETTERS
+from bon.core.records import Candidate, ImageRef, Question
 from bon.curating.items import Split
 from bon.curating.judged_runs import JudgedRun
-from bon.curating.recipe import Filters
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import Grade, grades_of
+from bon.graders import grades_of
 
-Unit = Literal["questions", "candidates", "pairs"]
 T = TypeVar("T")
-Steps = Iterable[tuple[str, bool, Callable[[T], bool]]]
-"""Filters: name, whether it is switched on, predicate of what it keeps."""
-
-_WORD = re.compile(r"\w+")
-_IMAGE = re.compile(r"<image(?: \d+)?>")
 
 
 class FilterCount(Record):
-    """Number of questions or candidates before and after a filter."""
+    """Number of rows before and after a filter."""
 
     filter: str
-    unit: Unit
     before: int
     after: int
 
@@ -53,12 +42,8 @@ class PooledText:
 
 @dataclass(frozen=True)
 class QuestionPool:
-    """A question and its texts, sorted by key; `run` is the first that contains it.
+    """A question and its texts, sorted by key; `votes`: candidates per answer, by policy."""
 
-    votes: number of candidates per answer, by policy.
-    """
-
-    run: str
     question: Question
     texts: tuple[PooledText, ...]
     votes: dict[str, Counter[str]]
@@ -81,90 +66,65 @@ class Pools:
     by_question: dict[str, QuestionPool] = field(default_factory=dict)
     counts: list[FilterCount] = field(default_factory=list)
 
-    def count(self, name: str, unit: Unit, before: int, after: int) -> None:
-        """Record the counts of a filter."""
-        self.counts.append(FilterCount(filter=name, unit=unit, before=before, after=after))
-
-    def filter(self, rows: list[T], unit: Unit, steps: Steps[T]) -> list[T]:
-        """Apply the filters that are switched on, one after the other."""
-        for name, active, keeps in steps:
-            if active:
-                before, rows = len(rows), [row for row in rows if keeps(row)]
-                self.count(name, unit, before, len(rows))
-        return rows
+    def keep(self, name: str, rows: Iterable[T], test: Callable[[T], bool]) -> list[T]:
+        """Apply a filter and count what it leaves."""
+        rows = list(rows)
+        kept = [row for row in rows if test(row)]
+        self.counts.append(FilterCount(filter=name, before=len(rows), after=len(kept)))
+        return kept
 
 
-def build_pools(runs: Sequence[JudgedRun], filters: Filters) -> Pools:
+def build_pools(runs: Sequence[JudgedRun]) -> Pools:
     """Build the filtered pools of the runs."""
-    first: dict[str, tuple[str, Question]] = {}
-    for run in runs:
-        for question in run.store.questions():
-            if question.answer is not None:
-                first.setdefault(question.key, (run.name, question))
     pools = Pools()
-    questions = _filter_questions([q for _, q in first.values()], runs, filters, pools)
-    rows = _candidates({question.key for question in questions}, runs, filters, pools)
-    built = {q.key: _pool(first[q.key][0], q, rows.get(q.key, [])) for q in questions}
-    mixed = {key: pool for key, pool in built.items() if pool.right and pool.wrong}
-    pools.count("no right and wrong text", "questions", len(built), len(mixed))
-    pools.by_question = dict(sorted(mixed.items()))
+    questions = _questions(runs, pools)
+    rows = _candidates({question.key for question in questions}, runs, pools)
+    built = [_pool(question, rows.get(question.key, [])) for question in questions]
+    mixed = pools.keep(
+        "questions with a right and a wrong answer",
+        built,
+        lambda pool: bool(pool.right and pool.wrong),
+    )
+    pools.by_question = {pool.question.key: pool for pool in mixed}
     return pools
 
 
-def signature(question: Question) -> str:
-    """Return a key of text, options and images, independent of the dataset."""
-    text = plain("\n".join([question.text, *question.options]))
-    return content_key("question of", text, sorted(image.sha256 for image in question.images))
+def signature(texts: Iterable[str], images: Iterable[ImageRef]) -> str:
+    """Return a key of a question's text (with its options) and images, whichever set holds it."""
+    return content_key("question of", plain("\n".join(texts)), sorted(i.sha256 for i in images))
 
 
-def split_of(question: str, seed: int, held_out: float) -> Split:
+def signature_of(question: Question) -> str:
+    """Return the signature of a question of a run."""
+    return signature([question.text, *question.options], question.images)
+
+
+def split_of(signature: str, seed: int, held_out: float) -> Split:
     """Assign a question to a split by a seeded hash of its signature."""
-    share = int(content_key("split", seed, question)[:12], 16) / 16**12
+    share = int(content_key("split", seed, signature)[:12], 16) / 16**12
     return "held-out" if share < held_out else "public"
 
 
-def states_answer(question: Question) -> bool:
-    """Whether the text, apart from the options, names the right option and no other.
-
-    Numbers do not count: a number in a question often equals an option by chance.
-    """
-    text = _words(question.text)
-    named = [
-        index
-        for index, option in enumerate(question.options)
-        if re.search(r"[^\W\d_]{2}", words := _words(option)) and words in text
-    ]
-    return named == [LETTERS.find(question.answer or "?")]
-
-
-def _words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(_IMAGE.sub(' ', text).lower()))} "
+def _questions(runs: Sequence[JudgedRun], pools: Pools) -> list[Question]:
+    asked = {q.key: q for run in reversed(runs) for q in run.store.questions()}
+    rows = [asked[key] for key in sorted(asked)]
+    rows = pools.keep("questions with a gold answer", rows, lambda q: q.answer is not None)
+    every = {question.key: question for question in rows}
+    pairs = (pair for run in runs for _, pair in run.store.pairs())
+    leaked = {leak.question for leak in find_leaks(list(every.values()), pairs)}
+    first = {signature_of(question): question.key for question in reversed(rows)}
+    copies = every.keys() - first.values()
+    rows = pools.keep("questions with their images", rows, _has_images)
+    rows = pools.keep("questions that occur once", rows, lambda q: q.key not in copies)
+    return pools.keep("questions of no reward benchmark", rows, lambda q: q.key not in leaked)
 
 
-def _filter_questions(
-    questions: Sequence[Question], runs: Sequence[JudgedRun], filters: Filters, pools: Pools
-) -> list[Question]:
-    seen: set[str] = set()
-
-    def is_new(question: Question) -> bool:
-        before = len(seen)
-        seen.add(signature(question))
-        return len(seen) > before
-
-    pairs = chain.from_iterable(run.store.pairs() for run in runs)
-    leaked = {leak.question for leak in find_leaks(questions, (pair for _, pair in pairs))}
-    steps: Steps[Question] = (
-        ("missing images", filters.missing_images,
-         lambda q: all(Path(image.path).is_file() for image in q.images)),
-        ("duplicates", filters.duplicates, is_new),
-        ("leaks", filters.leaks, lambda q: q.key not in leaked),
-        ("answer visible", filters.answer_visible, lambda q: not states_answer(q)),
-    )  # fmt: skip
-    return pools.filter(sorted(questions, key=lambda q: q.key), "questions", steps)
+def _has_images(question: Question) -> bool:
+    return all(Path(image.path).is_file() for image in question.images)
 
 
 def _candidates(
-    questions: set[str], runs: Sequence[JudgedRun], filters: Filters, pools: Pools
+    questions: set[str], runs: Sequence[JudgedRun], pools: Pools
 ) -> dict[str, list[Candidate]]:
     unique = {
         row.key: row
@@ -174,43 +134,39 @@ def _candidates(
         if question.key in questions
         for row in run.store.candidates(policy.spec, question.key, policy.card.n)
     }
-    answers: defaultdict[tuple[str, str], set[str | None]] = defaultdict(set)
-    for row in unique.values():
-        answers[row.question, row.text_key].add(row.answer)
-    steps: Steps[Candidate] = (
-        ("no text", True, lambda row: row.outcome != "error" and row.finish != WITHOUT_TEXT),
-        ("unread", filters.unread, lambda row: row.outcome == "parsed"),
-        ("read in two ways", True, lambda row: len(answers[row.question, row.text_key]) == 1),
-        ("truncated", filters.truncated, lambda row: row.finish != "length"),
+    rows = pools.keep(
+        "answers with a text",
+        unique.values(),
+        lambda row: row.outcome != "error" and row.finish != WITHOUT_TEXT,
     )
-    rows = pools.filter(list(unique.values()), "candidates", steps)
-    texts = {(row.question, row.text_key) for row in rows}
-    pools.count("equal texts", "candidates", len(rows), len(texts))
+    rows = pools.keep("answers that were extracted", rows, lambda row: row.outcome == "parsed")
+    rows = pools.keep("answers that were not cut off", rows, lambda row: row.finish != "length")
     by_question: dict[str, list[Candidate]] = {}
     for row in rows:
         by_question.setdefault(row.question, []).append(row)
     return by_question
 
 
-def _pool(run: str, question: Question, rows: Iterable[Candidate]) -> QuestionPool:
+def _pool(question: Question, rows: Sequence[Candidate]) -> QuestionPool:
     by_text: dict[str, list[Candidate]] = {}
+    credit: dict[str, set[float]] = {}
+    answers: dict[str, str] = {}
     votes: dict[str, Counter[str]] = {}
-    rows = list(rows)
-    grades: dict[str, Grade] = {}
     for row, grade in zip(rows, grades_of(question, rows), strict=True):
         by_text.setdefault(row.text_key, []).append(row)
-        grades.setdefault(row.text_key, grade)
+        credit.setdefault(row.text_key, set()).add(grade.credit)
+        answers.setdefault(row.text_key, grade.answer or "")
         if grade.answer is not None:
             votes.setdefault(row.policy, Counter())[grade.answer] += 1
     texts = tuple(
         PooledText(
             key,
             copies[0].text,
-            grades[key].answer or "",
-            grades[key].right,
+            answers[key],
+            credit[key] == {1},
             tuple(sorted({row.policy for row in copies})),
         )
         for key, copies in sorted(by_text.items())
-        if grades[key].credit in (0, 1)  # partly right ones belong to no pair
+        if credit[key] in ({0}, {1})  # partly right, or read in two ways: in no pair
     )
-    return QuestionPool(run, question, texts, votes)
+    return QuestionPool(question, texts, votes)

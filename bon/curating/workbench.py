@@ -27,11 +27,6 @@ class SingleAnswer:
     responses: tuple[str, ...]
     probability: float
 
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """No extracted letter: nothing is known of the answer here."""
-        return ("",)
-
 
 Labellable = CuratedItem | SingleAnswer
 
@@ -48,7 +43,6 @@ class Workbench:
         self.proposal_path = directory / "proposal.json"
         self.images = directory / "images"  # file names are content hashes
         self.pairs_path = directory / "pairs.parquet"  # the items as preference pairs
-        self.judged = directory / "judged"  # an ordinary run over these pairs, if there is one
         self.drafted = directory / "drafted"  # the run that drafted
         self.drafts_path = directory / "drafts.jsonl"
         self.annotations_path = directory / "annotations.sqlite"

@@ -12,19 +12,23 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bon.core.errors import BonError, one_line
+from bon.core.ledger import Ledger
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
+from bon.dispatch.nodes import check_width, has_room, lacking
 from bon.dispatch.source import Source
 from bon.dispatch.worker import Host, ModelSpec, Reply
-from bon.engines.endpoints.ledger import Ledger
 from bon.experiment.config import ClusterConfig, Placement
 
 SPLIT_AFTER = 2
@@ -34,6 +38,7 @@ START_SECONDS = 60.0
 CHECK_SECONDS = 1.0
 PING_SECONDS = 5.0
 FROZEN_SECONDS = 120.0
+ANSWER_SECONDS = 20.0
 HandleReply = Callable[[Source, Reply], None]
 
 
@@ -47,8 +52,9 @@ class HostActor(Host):
 
     # In a thread of its own, also while a model computes.
     @ray.method(concurrency_group="heartbeat")  # type: ignore[untyped-decorator]
-    async def ping(self) -> None:
-        """Return at once: the process is not frozen."""
+    async def ping(self) -> tuple[bool, list[str]]:
+        """Return at once, for the process is not frozen, whether it loads and waits for what."""
+        return self.loading, self.waits()
 
 
 def start_host(
@@ -65,16 +71,32 @@ def start_host(
     return actor.remote(specs, sys.path, ledger, logs)
 
 
-class RemoteLedger:
-    """The methods of the run's `Ledger`, from a worker on any node."""
+def start_ledger(path: Path, cap: float | None = None) -> tuple[Any, "RemoteLedger"]:
+    """Start an actor that owns a ledger, on this node, where its file is."""
+    node = ray.get_runtime_context().get_node_id()
+    here = NodeAffinitySchedulingStrategy(node, soft=False)
+    lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
+    name = f"ledger-{uuid4().hex}"
+    actor = ray.remote(num_cpus=0, name=name, scheduling_strategy=here, **lasts)(Ledger)
+    return actor.remote(path.absolute(), cap), RemoteLedger(name)
 
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
+
+class RemoteLedger:
+    """The methods of a `Ledger`, from a worker on any node."""
+
+    def __init__(self, name: str) -> None:
+        # By its name: a handle would lie in Ray's store, and be lost with it.
+        self._name = name
 
     def __getattr__(self, method: str) -> Any:
         if method.startswith("_"):  # looked up while unpickling
             raise AttributeError(method)
-        return getattr(self._actor, method).remote
+        return getattr(_actor(self._name), method).remote
+
+
+@cache
+def _actor(name: str) -> Any:
+    return ray.get_actor(name)
 
 
 class Dispatcher:
@@ -99,13 +121,15 @@ class Dispatcher:
         self._check, self._checked = check, 0.0
         self._ledger_path, self._logs = ledger, logs
         self._ledger: Any = None
+        self._remote: RemoteLedger | None = None
         self._groups = make_groups(specs, list(sources))
         self._waiting = deque(self._groups)
         self._running: list[Group] = []
         self._closing: list[ClosingWorkers] = []
         self._stopped: set[str] = set()
+        self._reported: set[str] = set()
         for group in self._groups:
-            self._check_fits(group)
+            check_width(group.names, group.placement, connection.state.nodes.values())
 
     def run(self) -> None:
         """Block until all work is done; KeyboardInterrupt leaves at once."""
@@ -121,6 +145,12 @@ class Dispatcher:
             self._end_closed(within=1.0)
             if self._ledger is not None:
                 ray.kill(self._ledger)
+
+    @property
+    def waits(self) -> list[str]:
+        """What workers wait for, where it is worth saying, such as an endpoint's Retry-After."""
+        workers = [worker for group in self._running for worker in group.workers]
+        return [*dict.fromkeys(wait for worker in workers for wait in worker.waits)]
 
     @property
     def busy_workers(self) -> int:
@@ -190,7 +220,7 @@ class Dispatcher:
         for group in list(self._waiting):
             if group.finished:
                 self._waiting.remove(group)
-            elif self._fits(group.placement) or not (self._running or self._closing):
+            elif self._has_room(group.placement) or not (self._running or self._closing):
                 self._waiting.remove(group)
                 self._running.append(group)
                 self._add_workers(group)
@@ -210,7 +240,7 @@ class Dispatcher:
         placement = group.placement
         if not (group.retries or group.suspects) and all(s.finished for s in group.sources):
             return
-        while len(group.workers) < placement.actors and self._fits(placement):
+        while len(group.workers) < placement.actors and self._has_room(placement):
             actor = start_host(group.specs, placement, self._remote_ledger(), self._logs)
             group.workers.append(Worker(actor, actor.node.remote()))
 
@@ -219,12 +249,9 @@ class Dispatcher:
         if self._ledger_path is None:
             return None
         if self._ledger is None:
-            node = ray.get_runtime_context().get_node_id()
-            here = NodeAffinitySchedulingStrategy(node, soft=False)
-            lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
-            actor = ray.remote(num_cpus=0, scheduling_strategy=here, **lasts)(Ledger)
-            self._ledger = actor.remote(self._ledger_path.absolute(), self._config.spending_cap)
-        return RemoteLedger(self._ledger)
+            cap = self._config.spending_cap
+            self._ledger, self._remote = start_ledger(self._ledger_path, cap)
+        return self._remote
 
     def _stop_group(self, group: Group) -> None:
         """Close a group's engines; the other groups go on meanwhile."""
@@ -287,7 +314,9 @@ class Dispatcher:
         late = f"Ray has not started a worker for {seconds:.0f} seconds"
         if not worker.reported_late:
             worker.reported_late = True
-            self._connection.report(f"{', '.join(sorted(group.specs))}: {late}; waiting")
+            cause = lacking(group.placement, self._connection.state.nodes.values())
+            cause = f" (it {cause})" if cause else ""
+            self._connection.report(f"{group.names}: {late}{cause}; waiting")
         if seconds < START_SECONDS * (2 if worker.node else 5):
             return
         if self._connection.local and not group.placement.runtime_env:
@@ -299,15 +328,22 @@ class Dispatcher:
         """Replace a worker that answers no ping; what it had is sent again, blameless."""
         now = time.monotonic()
         if worker.ping is not None and _is_done(worker.ping):
+            with suppress(RayError):
+                worker.loading, worker.waits = ray.get(worker.ping)
+                for wait in worker.waits:
+                    host = wait.partition(" ")[0]
+                    if host not in self._reported:
+                        self._reported.add(host)
+                        self._connection.report(wait)
             worker.ping, worker.pinged = None, now
         if not worker.ready or self._connection.awake > worker.pinged:
-            worker.ping, worker.pinged = None, now
+            worker.ping, worker.pinged, worker.waits = None, now, []
         elif worker.ping is None and now - worker.pinged > PING_SECONDS:
-            worker.ping = worker.actor.ping.remote()
+            worker.call_ping(now)
         elif now - worker.pinged > FROZEN_SECONDS:
             models = {b.source.model for b in group.in_flight.values() if b.worker is worker}
             group.deaths.update(models)
-            names = ", ".join(sorted(models or group.specs))
+            names = ", ".join(sorted(models)) or group.names
             seconds = f"has not answered for {FROZEN_SECONDS:g} seconds"
             self._connection.report(f"{names}: a worker {seconds}; it is replaced")
             self._remove(group, worker)
@@ -365,10 +401,24 @@ class Dispatcher:
         # Restart actors that exceed the time limit; their batches come back as lost.
         now, limit = time.monotonic(), self._config.timeout_seconds
         for batch in [batch for group in self._running for batch in group.in_flight.values()]:
-            if batch.worker and now - batch.started > limit:
+            if batch.worker and self._is_late(batch, batch.worker, now):
                 batch.reason = f"no answer within {limit:g} seconds"
                 ray.kill(batch.worker.actor, no_restart=False)
                 batch.started = now
+
+    def _is_late(self, batch: Batch, worker: Worker, now: float) -> bool:
+        """Whether a batch exceeds the time limit, which starts anew while its worker loads."""
+        due = batch.started + self._config.timeout_seconds
+        if now <= due or not worker.ready:
+            return False
+        if worker.ping is not None:
+            return now > max(due, worker.ping_since) + ANSWER_SECONDS
+        if worker.ping_since < due:
+            worker.call_ping(now)
+            return False
+        if worker.loading:
+            batch.started = now
+        return not worker.loading
 
     def _receive(self, group: Group, ref: Any) -> None:
         batch = group.in_flight.pop(ref)
@@ -444,24 +494,11 @@ class Dispatcher:
         batch.source.answer(len(batch.tasks), reply.effort.busy)
         self._handle(batch.source, reply)
 
-    # -- resources -----------------------------------------------------------------------
-
-    def _check_fits(self, group: Group) -> None:
-        placement, total = group.placement, self._connection.state.resources
-        for name, need, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
-            if need > total[name]:
-                models = ", ".join(sorted(group.specs))
-                problem = f"{models}: needs {need:g} {name} per actor, and Ray has {total[name]:g}"
-                fix = f"set placement.{key}, or use a larger cluster with --ray-address"
-                raise BonError(problem, fix)
-
-    def _fits(self, placement: Placement) -> bool:
+    def _has_room(self, placement: Placement) -> bool:
         """Whether there is room for one more actor."""
-        total = self._connection.state.resources
         busy: list[Group | ClosingWorkers] = [*self._running, *self._closing]
-        actors = [placement, *(each.placement for each in busy for _ in each.workers)]
-        cpus, gpus = sum(actor.cpus for actor in actors), sum(actor.gpus for actor in actors)
-        return cpus <= total["CPU"] + 1e-9 and gpus <= total["GPU"] + 1e-9
+        workers = [(worker.node, each.placement) for each in busy for worker in each.workers]
+        return has_room(self._connection.state.nodes, workers, placement)
 
 
 def _is_done(ref: Any) -> bool:

@@ -10,19 +10,23 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import ray
 from ray._private import worker as ray_worker
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
+from ray.job_config import JobConfig
 
 from bon.core.console import say
 from bon.core.errors import BonError, Unavailable, one_line
 from bon.dispatch.listeners import Watch, allowed
-from bon.dispatch.local_ray import LocalRay, check_limits, same_sys_path
+from bon.dispatch.local_ray import LocalRay, check_limits
+from bon.dispatch.module_path import cwd_first
+from bon.dispatch.nodes import Node
 from bon.experiment.config import ClusterConfig
 
 MAX_STARTS = 3
@@ -48,11 +52,10 @@ class RayLost(Exception):  # noqa: N818 - work goes on with another Ray
 
 @dataclass(frozen=True)
 class ClusterState:
-    """Living nodes and total resources of the cluster, as of `at` (monotonic clock)."""
+    """The living nodes of the cluster by id, as of `at` (monotonic clock)."""
 
     at: float = 0.0
-    nodes: frozenset[str] = frozenset()
-    resources: dict[str, float] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
 
 
 def connect(
@@ -175,7 +178,7 @@ class Connection:
         self._close(lost=True)
         if not retry:
             times = f" {self.losses} times without any work done in between" if self._owned else ""
-            fix = "run the same command again: what was computed is kept, and nothing was filed"
+            fix = "run the same command again: what was computed is kept, and nothing was stored"
             raise Unavailable(f"{lost}{times}", fix)
         self._open()
 
@@ -240,21 +243,33 @@ def _cluster_state() -> ClusterState:
     # Not ray.nodes(): where another GCS has replaced a dead one, it aborts the process.
     at = time.monotonic()
     nodes = ray_worker.global_worker.gcs_client.get_all_node_info(timeout=SILENT_SECONDS)
-    alive = [node for node in nodes.values() if node.state == GcsNodeInfo.ALIVE]
-    total = {key: sum(n.resources_total.get(key, 0.0) for n in alive) for key in ("CPU", "GPU")}
-    return ClusterState(at, frozenset(node.node_id.hex() for node in alive), total)
+    alive = {
+        node.node_id.hex(): Node(*(node.resources_total.get(key, 0.0) for key in ("CPU", "GPU")))
+        for node in nodes.values()
+        if node.state == GcsNodeInfo.ALIVE
+    }
+    return ClusterState(at, alive)
+
+
+class _SameSysPath(JobConfig):  # type: ignore[misc]
+    """A job whose workers do not look for modules in the current folder first."""
+
+    def _runtime_env_has_working_dir(self) -> bool:
+        return True
 
 
 def _connect(address: str | None) -> None:
     global _local
-    options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
-    with _own_signals(), same_sys_path(), allowed() if address else nullcontext():
+    options: dict[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+    options["job_config"] = None if cwd_first() else _SameSysPath()
+    with _own_signals(), allowed() if address else nullcontext():
         if address:
             ray.init(address=address, **options)
         else:
             _local = LocalRay(options)
     # Messages of raylets and the autoscaler are in Ray's logs; they would spoil `--json`.
-    ray_worker.print_to_stdstream = lambda *_, **__: None
+    ray_worker.global_worker.threads_stopped.set()
+    ray_worker.global_worker.gcs_error_subscriber.close()
 
 
 @contextmanager

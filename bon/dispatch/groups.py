@@ -42,8 +42,9 @@ class Worker:
 
     `pending_since` is when it was made, `up_since` when the last one returned, from process `pid`;
     `ended` is a process that was told to end. `lost` batches wait
-    for the worker to return, which shows whether its node survived. `ping` is an unanswered call,
-    `pinged` when the last one was answered.
+    for the worker to return, which shows whether its node survived. `ping` is an unanswered call
+    of `ping_since`, `pinged` when the last one was answered: whether it was `loading` a model, and
+    what it `waits` for.
     """
 
     actor: Any
@@ -56,13 +57,20 @@ class Worker:
     pending_since: float = field(default_factory=time.monotonic)
     reported_late: bool = False
     ping: Any = None
+    ping_since: float = 0.0
     pinged: float = 0.0
+    loading: bool = False
+    waits: list[str] = field(default_factory=list)
 
     def locate(self) -> None:
         """Call `node`, which returns once the process runs again."""
         self.pending = self.actor.node.remote()
         self.pending_since = time.monotonic()
         self.reported_late = False
+
+    def call_ping(self, now: float) -> None:
+        """Call `ping`."""
+        self.ping, self.ping_since = self.actor.ping.remote(), now
 
     @property
     def ready(self) -> bool:
@@ -98,6 +106,11 @@ class Group:
     in_flight: dict[Any, Batch] = field(default_factory=dict)
     deaths: Counter[str] = field(default_factory=Counter)
     answered: set[str] = field(default_factory=set)
+
+    @property
+    def names(self) -> str:
+        """Its models, for messages."""
+        return ", ".join(sorted(self.specs))
 
     def hopeless(self, model: str) -> bool:
         """Whether workers die whatever the model is asked: no item is to blame."""

@@ -2,8 +2,8 @@
 
 Ray listens on every interface, runs code for whoever connects, lets every user of the machine
 write to its session (where a planted port is sent the token), outlives a killed driver by a
-minute and takes a minute to notice a dead control service (GCS). Everything private of Ray that
-bon replaces to change that is replaced in this file.
+minute and takes a minute to notice a dead control service (GCS). `ray.init` has no setting for
+that, so its node is started here as `ray.init` starts one.
 """
 
 import os
@@ -13,21 +13,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import psutil
 import ray
-from ray._private import ray_constants
+from ray._private import worker as ray_worker
 from ray._private.node import Node
+from ray._private.parameter import RayParams
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
-from ray.job_config import JobConfig
 
 from bon.core.errors import BonError
 from bon.dispatch import sentinel
-from bon.dispatch.module_path import cwd_first
 
 _ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",  # torch.distributed listens on other interfaces otherwise
@@ -72,6 +70,13 @@ def check_limits() -> None:
         raise BonError(f"the disk that holds {parent} is full", "free space, or set RAY_TMPDIR")
 
 
+class _HeadNode(Node):  # type: ignore[misc]
+    """A node without an API server, which no parameter leaves out."""
+
+    def start_api_server(self, **_: Any) -> None:
+        """Start none."""
+
+
 class LocalRay:
     """The processes of a local Ray, from construction to `stop`."""
 
@@ -81,6 +86,7 @@ class LocalRay:
         parent.mkdir(parents=True, exist_ok=True)
         self._folder = tempfile.mkdtemp(prefix="bon-", dir=parent)
         self._has_own_token = _set_token()
+        self._node: Any = None
         self._vital: dict[str, psutil.Process] = {}
         self._sentinel = psutil.Popen(
             [sys.executable, "-I", sentinel.__file__, self._folder],
@@ -88,23 +94,19 @@ class LocalRay:
             start_new_session=True,
         )
         self._since = self._sentinel.create_time()
+        parameters = RayParams(
+            node_ip_address="127.0.0.1",
+            temp_dir=f"{self._folder}/r",  # Ray opens the folder of this name to everyone
+            include_log_monitor=False,
+            no_monitor=True,
+            env_vars={k: v for k, v in _ENVIRONMENT.items() if k not in os.environ},
+            # Do not wait for a worker per CPU.
+            _system_config={"prestart_worker_first_driver": False},
+        )
         try:
-            unset = {key: value for key, value in _ENVIRONMENT.items() if key not in os.environ}
-            with ExitStack() as stack:
-                stack.enter_context(patch.dict(os.environ, unset))
-                # Bind to 127.0.0.1.
-                stack.enter_context(patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False))
-                # No option prevents API server and monitors.
-                for start in ("start_api_server", "start_monitor", "start_log_monitor"):
-                    stack.enter_context(patch.object(Node, start, lambda *_, **__: None))
-                ray.init(
-                    address="local",
-                    include_dashboard=False,
-                    _temp_dir=f"{self._folder}/r",  # Ray opens the folder of this name to everyone
-                    # Do not wait for a worker per CPU.
-                    _system_config={"prestart_worker_first_driver": False},
-                    **options,
-                )
+            self._node = _HeadNode(parameters, head=True, shutdown_at_exit=False)
+            ray_worker._global_node = self._node  # else 127.0.0.1 becomes an outer address
+            ray.init(address=self._node.gcs_address, **options)
             children = {child.name(): child for child in psutil.Process().children()}
             self._vital = {name: children[name] for name in _VITAL}
         except BaseException:
@@ -128,6 +130,8 @@ class LocalRay:
             sentinel.kill_session(self._folder, self._since)
         with suppress(Exception) if lost else nullcontext():
             ray.shutdown()
+            if self._node is not None:
+                self._node.kill_all_processes(check_alive=False)
         sentinel.kill_session(self._folder, self._since)
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._has_own_token:
@@ -135,13 +139,6 @@ class LocalRay:
                 os.environ.pop(key, None)
             with suppress(Exception):
                 _reload_token()
-
-
-def same_sys_path() -> AbstractContextManager[Any]:
-    """Keep Ray from putting the current folder first in its workers' sys.path."""
-    if cwd_first():
-        return nullcontext()
-    return patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True)
 
 
 def _parent() -> Path:

@@ -6,6 +6,8 @@ from typing import Any
 import ray
 
 from bon.dispatch.connection import Connection, RayLost
+from bon.dispatch.nodes import check_width
+from bon.experiment.config import Placement
 
 POLL_SECONDS = 1.0
 
@@ -23,6 +25,8 @@ def run_tasks(
     A task whose worker or node dies is repeated, and all open ones after a lost Ray; an exception
     of the function is the result.
     """
+    wide = Placement(cpus=cpus, gpus=gpus)
+    check_width("a task of this run", wide, connection.state.nodes.values())
     remote = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=2)(_settled)
     left = set(range(len(arguments)))
     while left:

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,14 +17,16 @@ from weakref import WeakValueDictionary
 from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, EngineDied, engine_died, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
+from bon.core.ledger import Account, Ledger
 from bon.core.records import Candidate, Effort, Judgement
 from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
-from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
-from bon.engines.free_gpu_memory import wait_for_room
+from bon.engines.endpoints.budget import Budget, paying, purchases, stop
+from bon.engines.fields import EngineSettings
+from bon.engines.free_gpu_memory import alone_on_gpus, wait_for_room
 from bon.engines.metering import metered, take_turn
-from bon.experiment.cards import Loaded, engine_settings
+from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.policies import generate
@@ -87,7 +89,7 @@ class Reply:
     """The rows of a batch, and the engine's versions, device and flags.
 
     `effort.busy` is the batch's share of the worker's time. `failure`: why the model cannot go on.
-    `died`: it can, loaded in another process; no rows are filed. `undone`: items that are left, to
+    `died`: it can, loaded in another process; no rows are stored. `undone`: items that are left, to
     be tried again by another run, and why. `bought`: keys of replies that the ledger keeps until
     the rows are committed.
     """
@@ -156,24 +158,33 @@ class Host:
         ledger: Ledger | None = None,
         logs: Path | None = None,
     ) -> None:
-        """`logs`: the folder for the output of servers that engines start."""
+        """`ledger`: the run's or server's. `logs`: the folder of the output of engines' servers."""
         # Appended: a folder of the user must not shadow what is installed.
         sys.path.extend(entry for entry in path if entry not in sys.path)
-        self.specs, self._ledger, self._logs = specs, ledger, logs
-        self._payers: WeakValueDictionary[str, Payer] = WeakValueDictionary()
+        self.specs, self._logs = specs, logs
+        self._files, self._ledger = ledger is not None, ledger or Ledger()
+        self._budgets: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._engines: dict[str, Engine] = {}
         self._loading = asyncio.Lock()
         self._clock = _Clock()
 
-    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Run all payloads of a batch concurrently."""
+    async def run(
+        self, model: str, payloads: Sequence[Payload], account: Account | None = None
+    ) -> Reply:
+        """Run all payloads of a batch concurrently; `account` pays for them on a server."""
         spec = self.specs[model]
         loaded = spec.loaded
         again = any(isinstance(payload, JudgeTask) and payload.again for payload in payloads)
-        payer = Payer(self._ledger, loaded.card.name, loaded.spec)
-        if self._ledger is not None:  # what ends one batch ends those beside it
-            payer = self._payers.setdefault(model, payer)
-        with self._clock.batch() as waited, metered(fresh=again) as meter, paying(payer):
+        files = self._files and account is None
+        budget = Budget(self._ledger, loaded.card.name, loaded.spec, account=account, files=files)
+        if price := loaded.card.price:
+            budget.input_price, budget.output_price = (
+                price.input_per_million,
+                price.output_per_million,
+            )
+        if files:  # in a run: what ends one batch ends those beside it
+            budget = self._budgets.setdefault(model, budget)
+        with self._clock.batch() as waited, metered(fresh=again) as meter, paying(budget):
             engine = None
             try:
                 engine, loading = await self._engine(spec)
@@ -184,8 +195,8 @@ class Host:
                     else:
                         judged = await _in_turn(_judge(spec, engine, payloads))
                         reply = Reply(judgements=judged[0], bought=judged[1])
-                if isinstance(payer.stopped, EngineDied):
-                    raise payer.stopped
+                if isinstance(budget.stopped, EngineDied):
+                    raise budget.stopped
                 if engine not in self._engines.values():  # it died under another batch
                     raise EngineDied(f"the model of {loaded.card.name} is loaded again")
             except EngineDied as error:
@@ -197,19 +208,28 @@ class Host:
             # Plain JSON types: unpickling torch's version class would import torch.
             info = json.loads(json.dumps(engine.info()))
             reply = replace(reply, engine=info, effort=effort)
-            if payer.stopped is not None:
-                failure, stop_run = str(payer.stopped), payer.stopped.stops_run
+            if budget.stopped is not None:
+                failure, stop_run = str(budget.stopped), budget.stopped.stops_run
                 reply = replace(reply, failure=failure, stop_run=stop_run)
             return reply
 
-    async def load(self) -> list[str]:
-        """Load every model now, not on its first use; return what failed."""
-        failures = []
+    @property
+    def loading(self) -> bool:
+        """Whether a model is being loaded."""
+        return self._loading.locked()
+
+    def waits(self) -> list[str]:
+        """Return what engines wait for, where it is worth saying."""
+        return [wait for engine in [*self._engines.values()] if (wait := engine.waits_for())]
+
+    async def load(self) -> dict[str, str]:
+        """Load every model now, not on its first use; return why by those that failed."""
+        failures = {}
         for name, spec in self.specs.items():
             try:
                 await self._engine(spec)
             except BonError as error:
-                failures.append(f"{name}: {error}")
+                failures[name] = str(error)
         return failures
 
     async def _discard(self, engine: Engine | None) -> None:
@@ -233,23 +253,32 @@ class Host:
         if prompt.unpulled:
             raise absent(prompt.unpulled, [card.name])
         key = json.dumps([card.engine, model_path, card.revision, card.engine_args], sort_keys=True)
+        if key in self._engines:  # also while another model is loaded
+            return self._engines[key], 0.0
         async with self._loading:
             began = time.perf_counter()
             if key in self._engines:
                 return self._engines[key], 0.0
-            arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
-            if self._logs and serves(arguments):
-                arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
+            settings = settings_of(spec.loaded, remote_code=spec.remote_code)
+            if self._logs and serves(card.engine_args) and "log" not in card.engine_args:
+                log = str(self._logs / f"{card.name}.log")
+                settings = settings.model_copy(update={"log": log})
             # Memory that this worker's own engines use is no reason to wait.
             share = 0.0 if self._engines else card.gpu_memory_share
-            occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
-            try:
-                self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
-            except BonError as error:
-                if occupied:
-                    raise BonError(f"{error.message}; {occupied}", error.fix) from error
-                raise
+            self._engines[key] = await asyncio.to_thread(_load, card, settings, share)
             return self._engines[key], time.perf_counter() - began
+
+
+def _load(card: Card, settings: EngineSettings, share: float) -> Engine:
+    """Load an engine once this share of its GPUs is free, or after a while."""
+    with alone_on_gpus() if card.placement.gpus else nullcontext():
+        occupied = wait_for_room(share) if share else ""
+        try:
+            return build(card.engine, settings)
+        except BonError as error:
+            if occupied:
+                raise BonError(f"{error.message}; {occupied}", error.fix) from error
+            raise
 
 
 def _sample(
@@ -304,28 +333,6 @@ async def _in_turn(
     results = await asyncio.gather(*(run(item) for item in items))
     rows = tuple(row for item_rows, _ in results for row in item_rows)
     return rows, tuple(key for _, keys in results for key in keys)
-
-
-def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:
-    """Return the engine's arguments; BonError for remote code that is not allowed."""
-    if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
-        fix = "read that code, then allow it with --allow-remote-code"
-        raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
-    arguments = engine_settings(card, model_path)
-    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
-        sglang = arguments.get("serve") == "sglang"
-        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
-        share = {flag: round(card.gpu_memory_share, 3)}
-        arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
-    return arguments
-
-
-def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
-    """Whether a setting is on, at any depth of the arguments."""
-    return any(
-        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
-        for key, value in arguments.items()
-    )
 
 
 def filter_images(item: Item, name: str) -> Item:

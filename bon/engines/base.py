@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from bon.core.errors import BonError, EngineDied, Unsupported, engine_died
 from bon.core.sampling import Sampling
-from bon.engines.fields import EngineSettings
 from bon.engines.settings import NoSettings
 
 RowT = TypeVar("RowT")
@@ -139,6 +138,8 @@ async def call_for_all(
         if isinstance(failure, BonError):
             failure.rows = tuple(rows)
             raise failure
+        if getattr(failure, "final", False):  # paid for, and no other try would be free
+            break
         died = died or engine_died(failure)
     if died is not None:  # what the attempts after it say is of no interest
         died.rows = tuple(rows)
@@ -185,11 +186,12 @@ class Reward:
 
 
 class Engine(ABC):
-    """One loaded model. Subclasses implement what they can; the rest raises Unsupported."""
+    """One loaded model. Subclasses implement what they can; the rest raises Unsupported.
+
+    The only argument of the constructor is the settings, of the type in the engine's entry.
+    """
 
     name: ClassVar[str]
-    settings: ClassVar[type[EngineSettings]] = EngineSettings
-    """Type of the only constructor argument; engines of other packages override it."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions."""
@@ -210,6 +212,10 @@ class Engine(ABC):
     def info(self) -> dict[str, Any]:
         """Return versions, device and flags: what is needed to repeat the run."""
         return {"engine": self.name}
+
+    def waits_for(self) -> str:
+        """Return what the engine waits for, if it is long enough to be worth saying."""
+        return ""
 
     async def close(self) -> None:
         """Free the model."""

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,8 @@ class Job:
             if not self.future.done():
                 (self.future.set_exception if failed else self.future.set_result)(result)
 
-        self.loop.call_soon_threadsafe(settle)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            self.loop.call_soon_threadsafe(settle)
 
 
 class Batcher:

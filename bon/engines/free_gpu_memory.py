@@ -1,10 +1,20 @@
-"""Waiting for free GPU memory: drivers release it some time after a process has ended."""
+"""Loading into GPU memory: one engine at a time, and once there is room.
 
+Drivers release memory some time after a process has ended, and an engine that loads measures what
+is free: beside another that loads, it would measure wrongly.
+"""
+
+import fcntl
 import json
+import os
+import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from bon.core.files import cache_folder
 
 USABLE = 0.9
 """Share of a GPU's memory that engines fill, on a machine that does nothing else."""
@@ -34,6 +44,20 @@ def gpu_processes() -> str:
     lines = [" ".join(line.split()) for line in _output(_PROCESSES).splitlines() if line.strip()]
     processes = "; ".join(f"process {line}" for line in lines).replace(",", "")
     return processes or "no process that can be seen here"
+
+
+@contextmanager
+def alone_on_gpus() -> Iterator[None]:
+    """Hold the GPUs of this process, as no other process of this user on this machine does."""
+    folder = cache_folder() / "gpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Ray sets it for workers with GPUs.
+    gpus = set(os.environ.get("CUDA_VISIBLE_DEVICES", "all").split(","))
+    with ExitStack() as stack:
+        for gpu in sorted(gpus):  # in one order: two processes never wait for each other
+            lock = stack.enter_context((folder / f"{platform.node()}-{gpu.strip()}").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, however the process ends
+        yield
 
 
 def wait_for_room(share: float, seconds: float = WAIT_SECONDS) -> str:

@@ -15,6 +15,7 @@ from unittest.mock import patch
 from transformers import AutoProcessor, ProcessorMixin
 
 from bon.core.errors import BonError
+from bon.engines.template_sandbox import confine_templates
 
 TRUST_REMOTE_CODE = {
     "trust_remote_code": "set trust_remote_code: true if you trust the code of this checkpoint"
@@ -28,7 +29,8 @@ def counts_pixels(processor: Any) -> bool:
 
 
 def load_processor(model: str, **kwargs: Any) -> Any:
-    """Load a processor, without its video half if that is what fails."""
+    """Load a processor, without its video half if that is what fails; confine its template."""
+    confine_templates()
     try:
         return AutoProcessor.from_pretrained(model, **kwargs)
     except (ImportError, ValueError) as error:

@@ -135,6 +135,8 @@ class Renderer:
         turns = [{"role": "user", "content": content}]
         try:
             text = self._template.apply_chat_template(turns, tokenize=False)
+        except BonError:  # its limits
+            raise
         except Exception:  # templates raise anything
             return False
         return "Probe" in text and "'text'" not in text and '"text"' not in text

@@ -4,9 +4,10 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from bon.core.errors import BonError
+from bon.core.validation import MAX_ITEMS, Location, Name, Values, Word, is_address
 from bon.engines.fields import EngineSettings, setting
 
 shaping = partial(setting, shapes=True)
@@ -35,6 +36,19 @@ def _head(value: Any) -> Any:
     return {"layers": [value]} if isinstance(value, str) and value else value
 
 
+def _no_template(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is no variable of the template, but another template or an argument."""
+    known = ("chat_template", "tools", "documents", "conversation", "processor_kwargs")
+    for name in value:
+        if name in known or name.startswith(("tokenize", "return_", "add_generation", "continue_")):
+            fix = "a template of your own is the checkpoint's file chat_template.jinja"
+            raise ValueError(f"`{name}` is no variable of a template", fix)
+    return value
+
+
+TemplateValues = Annotated[Values, AfterValidator(_no_template)]
+
+
 def _template_values() -> Any:
     return open_shaping({}, "passed to the chat template, e.g. {enable_thinking: false}")
 
@@ -57,14 +71,16 @@ class EchoSettings(EngineSettings):
     """Settings of `echo`."""
 
     latency: float = open_speed(0.0, "seconds per request", ge=0, le=3600)
-    places: int | None = open_speed(None, "requests that wait concurrently; null: all", ge=1)
+    places: int | None = open_speed(
+        None, "requests that wait concurrently; null: all", ge=1, le=65536
+    )
     failure_rate: float = open_shaping(0.0, "share of requests that fail every time", ge=0, le=1)
     flaky_rate: float = open_shaping(
         0.0, "share of requests that fail on the first attempt only", ge=0, le=1
     )
     unparsed_rate: float = open_shaping(0.0, "share of replies without a verdict", ge=0, le=1)
     accuracy: float = open_shaping(0.7, "probability of a correct reply or sign", ge=0, le=1)
-    reply: str = open_shaping("Answer: {choice}", "template of the reply; must contain {choice}")
+    reply: Word = open_shaping("Answer: {choice}", "template of the reply; must contain {choice}")
 
     @model_validator(mode="after")
     def _has_choice(self) -> Self:
@@ -80,22 +96,29 @@ class TransformersSettings(Checkpoint):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = open_shaping(
         "auto", "auto: float32 on a CPU, the checkpoint's own on a GPU"
     )
-    device: str = open_speed("auto", "auto, cpu, cuda or cuda:1")
+    device: Name = open_speed("auto", "auto, cpu, cuda or cuda:1")
     device_map: str | None = speed(None, "auto: shard over GPUs")
-    attn_implementation: str | None = open_speed(None, "attention kernel, by transformers' name")
+    attn_implementation: Name | None = open_speed(None, "attention kernel, by transformers' name")
     max_batch: int = open_speed(256, "sequences decoded together", ge=1, le=65536)
     max_batch_tokens: int | None = open_speed(
-        None, "tokens per batch; by default 131,072 on a GPU, unbounded on a CPU", ge=1
+        None, "tokens per batch; by default 131,072 on a GPU, unbounded on a CPU", ge=1, le=10**8
     )
     threads: int | None = open_speed(None, "CPU threads", ge=1, le=4096)
-    max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1)
+    max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1, le=10**9)
     head: Annotated[HeadSettings | None, BeforeValidator(_head)] = shaping(
         None, "reward head: auto, the name of a layer, or a mapping"
     )
     score_at: ScoreAt = open_shaping("end", "token at which the reward is read")
-    chat_template_kwargs: dict[str, Any] = _template_values()
+    chat_template_kwargs: TemplateValues = _template_values()
     model_args: dict[str, Any] = shaping({}, "passed to the model's from_pretrained")
     processor_args: dict[str, Any] = shaping({}, "passed to the processor's from_pretrained")
+
+    @model_validator(mode="after")
+    def _kernel_is_local(self) -> Self:
+        if "/" in (self.attn_implementation or "") and not self.trust_remote_code:
+            fix = "name one of transformers' own (sdpa), or set trust_remote_code: true"
+            raise BonError(f"attn_implementation {self.attn_implementation!r} is code", fix)
+        return self
 
 
 class VllmFlags(EngineSettings):
@@ -104,9 +127,11 @@ class VllmFlags(EngineSettings):
     model_config = ConfigDict(extra="allow")
     near: ClassVar[float] = 0.85  # no two flags of vLLM are this similar
 
-    dtype: str | None = open_shaping(None, "dtype of weights and activations")
-    max_model_len: int | None = open_shaping(None, "maximum tokens of prompt and reply", ge=1)
-    limit_mm_per_prompt: dict[str, Any] = open_shaping({}, "images (and other media) per prompt")
+    dtype: Name | None = open_shaping(None, "dtype of weights and activations")
+    max_model_len: int | None = open_shaping(
+        None, "maximum tokens of prompt and reply", ge=1, le=10**8
+    )
+    limit_mm_per_prompt: Values = open_shaping({}, "images (and other media) per prompt")
     mm_processor_kwargs: dict[str, Any] = shaping({}, "settings of the image processor")
     quantization: str | None = shaping(None, "quantization method of the weights")
     kv_cache_dtype: str | None = shaping(None, "dtype of the KV cache")
@@ -115,9 +140,11 @@ class VllmFlags(EngineSettings):
         None, "share of GPU memory to use", gt=0, le=1
     )
     kv_cache_memory_bytes: int | None = speed(None, "memory of the KV cache", ge=1)
-    max_num_seqs: int | None = open_speed(None, "sequences decoded together", ge=1)
-    max_num_batched_tokens: int | None = open_speed(None, "tokens per step", ge=1)
-    tensor_parallel_size: int | None = open_speed(None, "GPUs for tensor parallelism", ge=1)
+    max_num_seqs: int | None = open_speed(None, "sequences decoded together", ge=1, le=65536)
+    max_num_batched_tokens: int | None = open_speed(None, "tokens per step", ge=1, le=10**8)
+    tensor_parallel_size: int | None = open_speed(
+        None, "GPUs for tensor parallelism", ge=1, le=1024
+    )
     pipeline_parallel_size: int | None = speed(None, "GPUs for pipeline parallelism", ge=1)
     distributed_executor_backend: str | None = speed(None, "backend of those GPUs' processes")
     enforce_eager: bool | None = open_speed(None, "no CUDA graphs")
@@ -142,22 +169,16 @@ class VllmSettings(Checkpoint):
         "generate", "reward: a checkpoint with a linear reward head"
     )
     output: int | None = open_shaping(
-        None, "which of a head's several outputs is the reward, from 0", ge=0
+        None, "which of a head's several outputs is the reward, from 0", ge=0, le=10**6
     )
     engine_args: VllmFlags = open_shaping(VllmFlags(), "vLLM's flags by their Python names")
-    max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1)
+    max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1, le=10**9)
     score_at: ScoreAt = open_shaping("end", "token at which the reward is read")
-    chat_template_kwargs: dict[str, Any] = _template_values()
+    chat_template_kwargs: TemplateValues = _template_values()
 
 
+Names = Annotated[list[Name], Field(max_length=MAX_ITEMS)]
 EndpointName = Literal["plain", "openai", "vllm", "anthropic", "gemini"]
-
-
-class TokenPrice(EngineSettings):
-    """US dollars per million tokens."""
-
-    input_per_million: float = speed(0.0, "of the prompt", ge=0)
-    output_per_million: float = speed(0.0, "of the reply", ge=0)
 
 
 class Capabilities(EngineSettings):
@@ -209,11 +230,19 @@ HOSTS: dict[str, EndpointName] = {
 }
 
 
+PROTOCOL_FIELDS = (
+    "model", "messages", "n", "stream", "stream_options", "seed", "temperature", "top_p", "stop",
+    "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "response_format",
+    "chat_template_kwargs", "queries", "documents", "prompt_logprobs",
+)  # fmt: skip
+"""Fields of a request that follow from the card and its design."""
+
+
 class OpenAISettings(EngineSettings):
     """Settings of `openai`."""
 
     # Endpoints may serve different models under the same name.
-    base_url: str = open_shaping("", "the endpoint's address, up to /v1; none: `serve`")
+    base_url: Location = open_shaping("", "the endpoint's address, up to /v1; none: `serve`")
     model: str = shaping(..., "the card's `model`")
     serve: Literal["vllm", "sglang"] | None = shaping(None, "without base_url: start this server")
     serve_command: list[str] | None = speed(
@@ -229,12 +258,11 @@ class OpenAISettings(EngineSettings):
         None, "profile of the endpoint; by default from its host"
     )
     capabilities: Capabilities = shaping(Capabilities(), "corrections of the profile")
-    served_as: str | list[str] | None = open_speed(
+    served_as: Name | Names | None = open_speed(
         None, "other names in replies that stand for `model`"
     )
-    price: TokenPrice | None = speed(None, "US dollars per million tokens; the card's `cost`")
     spending_cap: float | None = speed(
-        None, "US dollars for this model after which the run stops; needs a price", gt=0
+        None, "US dollars for this model after which the run stops; the card needs a `cost`", gt=0
     )
     response_format: dict[str, Any] | None = shaping(
         None, "structured output, in the endpoint's format"
@@ -242,10 +270,10 @@ class OpenAISettings(EngineSettings):
     concurrency: int = open_speed(8, "requests in flight initially", ge=1, le=4096)
     min_concurrency: int = open_speed(1, "minimum requests in flight", ge=1, le=4096)
     max_concurrency: int = open_speed(64, "maximum requests in flight", ge=1, le=4096)
-    timeout: float = open_speed(300.0, "timeout of a request in seconds", gt=0)
-    retries: int = open_speed(6, "retries after 429, 5xx or a broken connection", ge=0)
+    timeout: float = open_speed(300.0, "timeout of a request in seconds", gt=0, le=3600)
+    retries: int = open_speed(6, "retries after 429, 5xx or a broken connection", ge=0, le=100)
     retry_wait: float = speed(1.0, "seconds before the first retry, doubled each time", ge=0)
-    chat_template_kwargs: dict[str, Any] = _template_values()
+    chat_template_kwargs: TemplateValues = _template_values()
     extra_body: dict[str, Any] = shaping({}, "additional fields of every request")
 
     @property
@@ -268,20 +296,21 @@ class OpenAISettings(EngineSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        parts = urlsplit(self.base_url)
         if not (self.serve or self.base_url):
             raise BonError("needs base_url or serve", "such as http://localhost:8000/v1, or vllm")
         alone = [] if self.serve else {"serve_command", "revision", "log", "engine_args"}
         if extra := sorted(self.model_fields_set.intersection(alone)):
             raise BonError(f"{extra[0]} without serve", "add serve: vllm, or leave it out")
-        if self.base_url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        if self.base_url and not is_address(self.base_url):
             fix = "such as http://localhost:8000/v1"
             raise BonError(f"base_url {self.base_url!r} is not a URL", fix)
+        parts = urlsplit(self.base_url)
         if parts.username or parts.password or parts.query:
             raise BonError("base_url holds credentials or a query", "put the key in api_key_env")
-        if self.spending_cap is not None and self.price is None:
-            fix = "set price: {input_per_million: 2.5, output_per_million: 10}"
-            raise BonError("spending_cap without a price", fix)
+        owned = {*PROTOCOL_FIELDS, self.can.max_tokens_field, self.can.thinking_field}
+        if taken := sorted(owned.intersection(self.extra_body)):
+            fix = "leave it out: the card's own settings say it (sampling, n, votes)"
+            raise BonError(f"extra_body.{taken[0]} is a field that bon sets", fix)
         unable = f"endpoint {parts.hostname} ({self.kind}) does not support"
         if self.chat_template_kwargs and self.kind not in ("vllm", "plain"):
             fix = "switch thinking by its own field, e.g. extra_body: {reasoning_effort: none}"

@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from bon.core.errors import BonError, shown, suggestion
 from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
-from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
-from bon.engines import engine_entry, read_settings, weights_entry
+from bon.engines import ENGINES, read_settings, serves, weights_entry
 from bon.engines.checkpoints import Checkpoint, checkpoint
+from bon.engines.fields import EngineSettings
+from bon.engines.packed_checkpoints import is_packed, packed_key, unpacked
+from bon.engines.settings import OpenAISettings, VllmSettings
 from bon.experiment.config import (
     Card,
     CardRef,
@@ -26,11 +28,11 @@ from bon.experiment.config import (
     UpstreamPrompt,
 )
 from bon.experiment.overrides import merge
-from bon.experiment.prompts import Prompt
+from bon.experiment.prompts import PROMPTS, Prompt
 from bon.experiment.upstream import published
 from bon.experiment.yamlfile import read_document
 
-Room = Literal["policies", "rewarders"]
+Role = Literal["policies", "rewarders"]
 CardT = TypeVar("CardT", bound=Card)
 
 _PROMPTS = ("prompt", "system")
@@ -61,23 +63,24 @@ class Specs:
 
 @dataclass(frozen=True)
 class Loaded(Generic[CardT]):
-    """A card with its folder, its prompt and its specs.
+    """A card with its folder, its prompt, its specs and the validated settings of its engine.
 
-    `code` is the hash of a rewarder class's code. `filed` is the spec of the rows that are read, if
-    not the current one (bon.work.stored_specs).
+    `code` is the hash of a rewarder class's code. `stored` is the spec of the rows that are read,
+    if not the current one (bon.work.stored_specs).
     """
 
     card: CardT
     base: Path
     prompt: Prompt
     specs: Specs
+    settings: EngineSettings
     code: str = ""
-    filed: str = ""
+    stored: str = ""
 
     @property
     def spec(self) -> str:
         """The key under which rows are stored."""
-        return self.filed or self.own_spec
+        return self.stored or self.own_spec
 
     @property
     def own_spec(self) -> str:
@@ -119,25 +122,25 @@ def load_rewarder(
     return _load(RewarderCard, "rewarders", ref, base, seed, origin)
 
 
-def _folder(room: str) -> Path:
-    return Path(str(resources.files(f"bon.{room}")))
+def _folder(package: str) -> Path:
+    return Path(str(resources.files(f"bon.{package}")))
 
 
 @cache
-def shipped(room: Room) -> Mapping[str, Path]:
+def shipped(role: Role) -> Mapping[str, Path]:
     """Map names of shipped cards to their files, the miniature's last."""
-    folders = [_folder(room) / "cards", _folder("miniature") / "cards" / room]
+    folders = [_folder(role) / "cards", _folder("miniature") / "cards" / role]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
-def find(room: Room, name: Any, base: Path, origin: Origin | None = None) -> Path:
+def find(role: Role, name: Any, base: Path, origin: Origin | None = None) -> Path:
     """Return the file of a card named by its path, relative to `base`, or as a shipped card."""
     where = f"{origin.place(('card',))}: " if origin is not None else ""
-    kind = "policy" if room == "policies" else "rewarder"
+    kind = "policy" if role == "policies" else "rewarder"
     if not isinstance(name, str) or not name.strip():
         raise BonError(
             f"{where}{shown(name)} is not the name of a {kind} card",
-            f"name one of `bon list {room}`, or the path of your own",
+            f"name one of `bon list {role}`, or the path of your own",
         )
     if name.endswith((".yaml", ".yml")):
         try:
@@ -148,16 +151,16 @@ def find(room: Room, name: Any, base: Path, origin: Origin | None = None) -> Pat
         if not exists:
             raise BonError(f"{where}no {kind} card {path}", "check the path")
         return path
-    known = shipped(room)
+    known = shipped(role)
     if name not in known:
         hint = suggestion(name, known, "a card of your own ends in .yaml", 0.4)
-        raise BonError(f"{where}no {kind} card {shown(name)}", f"{hint} (bon list {room})")
+        raise BonError(f"{where}no {kind} card {shown(name)}", f"{hint} (bon list {role})")
     return known[name]
 
 
 def _load(
     model: type[CardT],
-    room: Room,
+    role: Role,
     ref: CardRef,
     base: Path,
     seed: int,
@@ -170,7 +173,7 @@ def _load(
     else:
         name = ref["card"] if isinstance(ref, Mapping) else ref
         overrides = {} if isinstance(ref, str) else {k: v for k, v in ref.items() if k != "card"}
-        path = find(room, name, base, here)
+        path = find(role, name, base, here)
         document = read_document(path)
         data, here = document.data, document.origin.under(here)
         if overrides.get("engine", data.get("engine")) != data.get("engine"):
@@ -185,27 +188,26 @@ def _load(
             f"add `{needed}: {example}`",
         )
     prompt, system = (
-        _prompt(card, key, room, base if key in overrides else path.parent, here)
-        for key in _PROMPTS
+        _prompt(card, key, base if key in overrides else path.parent, here) for key in _PROMPTS
     )
     if system.id:
         prompt = replace(prompt, system=system)
     specs = specs_of(card, path.parent, prompt, seed)
-    loaded = Loaded(card, path.parent, prompt, specs)
-    if getattr(card, "kind", "") != "ensemble":  # runs no engine
-        arguments = engine_settings(card, card.model)
-        place = here.place(("engine_args",))
-        read_settings(card.engine, arguments, f"{place}: card {card.name!r}")
-    return loaded
+    where = f"{here.place(('engine_args',))}: card {card.name!r}"
+    if getattr(card, "kind", "") == "ensemble":  # runs no engine
+        settings = read_settings("none", {})
+    else:
+        settings = read_settings(card.engine, _engine_arguments(card), where)
+    return Loaded(card, path.parent, prompt, specs, settings)
 
 
-def _prompt(card: Card, key: str, room: Room, base: Path, origin: Origin) -> Prompt:
+def _prompt(card: Card, key: str, base: Path, origin: Origin) -> Prompt:
     """Load and check the prompt under a key of the card."""
     ref = getattr(card, key, "")
     if not ref:
         return Prompt("", "")
     try:
-        prompt = load_prompt(ref, room=room, base=base)
+        prompt = load_prompt(ref, base)
         kind = card.kind if isinstance(card, RewarderCard) else "policy"
         prompt.check("system" if key == "system" else kind)
     except BonError as error:
@@ -214,8 +216,8 @@ def _prompt(card: Card, key: str, room: Room, base: Path, origin: Origin) -> Pro
     return prompt
 
 
-def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
-    """Load a prompt: shipped, published, inline, or a file relative to `base`."""
+def load_prompt(ref: PromptRef, base: Path) -> Prompt:
+    """Load a prompt: by its name, published, inline, or a file relative to `base`."""
     if isinstance(ref, InlinePrompt):
         return Prompt("inline", ref.text)
     if isinstance(ref, FilePrompt):
@@ -223,26 +225,52 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
         return Prompt(f"file:{path.name}", read_text(path, encoding="utf-8"))
     if isinstance(ref, UpstreamPrompt):
         return published(ref.upstream)
-    files = {path.stem: path for path in (_folder(room) / "prompts").glob("*.jinja")}
-    if ref not in files:
-        fix = f"{suggestion(ref, sorted(files))} (one of your own: `prompt: {{file: PATH}}`)"
-        raise BonError(f"no shipped prompt {ref!r} in {room}", fix)
-    return Prompt(ref, files[ref].read_text(encoding="utf-8"))
+    if ref not in PROMPTS:
+        fix = f"{suggestion(ref, PROMPTS)} (one of your own: `prompt: {{file: PATH}}`)"
+        raise BonError(f"no prompt {ref!r}", fix)
+    return Prompt(ref, read_text(PROMPTS[ref], encoding="utf-8"))
 
 
-def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
-    """Return the engine's settings: the card's engine_args, model, revision and price."""
-    arguments = dict(card.engine_args)
-    if card.engine == "echo":
-        return arguments
-    known = engine_entry(card.engine).settings.model_fields
-    if "model" in known:
-        arguments.setdefault("model", model_path)
-    if card.revision:
-        arguments.setdefault("revision", card.revision)
-    if "price" in known and not isinstance(card.cost, str):
-        arguments.setdefault("price", card.cost.model_dump())
-    return arguments
+def need_limit(card: Card, max_cost: float | None) -> None:
+    """Raise BonError for a card that costs money where no limit is set."""
+    if card.price and max_cost is None and card.engine_args.get("spending_cap") is None:
+        raise BonError(f"{card.name} has a price", "set a limit for all calls: --max-cost DOLLARS")
+
+
+def _engine_arguments(card: Card) -> dict[str, Any]:
+    """Return the card's engine_args with its model and revision."""
+    found = {"model": card.model, "revision": card.revision}
+    known = ENGINES[card.engine].settings.model_fields
+    return {k: v for k, v in found.items() if k in known and v is not None} | card.engine_args
+
+
+def settings_of(loaded: Loaded[Any], *, remote_code: bool) -> EngineSettings:
+    """Return the engine's settings here; BonError for remote code that is not allowed."""
+    card, settings = loaded.card, loaded.settings
+    if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
+        fix = "read that code, then allow it with --allow-remote-code"
+        raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
+    here: dict[str, Any] = {"model": loaded.model_path}
+    if card.revision:  # or the commit that it stands for
+        here["revision"] = card.revision
+    known = type(settings).model_fields.keys() - card.engine_args.keys()
+    update = {name: value for name, value in here.items() if name in known}
+    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(card.engine_args)):
+        sglang = card.engine_args.get("serve") == "sglang"
+        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
+        if flag not in (card.engine_args.get("engine_args") or {}):
+            flags = cast(VllmSettings | OpenAISettings, settings).engine_args
+            share = {flag: round(card.gpu_memory_share, 3)}
+            update["engine_args"] = flags.model_copy(update=share)
+    return settings.model_copy(update=update)
+
+
+def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting is on, at any depth of the arguments."""
+    return any(
+        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
+        for key, value in arguments.items()
+    )
 
 
 def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
@@ -251,13 +279,15 @@ def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
         mode="json",
         include={
             "model", "revision", "engine", "images", "sampling", "kind", "verdict", "score",
-            "image_filter", "aggregate", "window", "step_separator", "python", "options",
+            "image_filter", "aggregate", "window", "step_separator", "python",
         },
     )  # fmt: skip
+    if isinstance(card, RewarderCard):
+        shaping["options"] = card.options.model_dump(mode="json", exclude_defaults=True)
     # Greedy decoding does not depend on the experiment's seed.
     drawn = seed if shaping["sampling"]["temperature"] > 0 else None
     rest = prompt.sha256, _fingerprint(base, card.model), drawn
-    arguments = engine_entry(card.engine).settings.shaping(card.engine_args)
+    arguments = ENGINES[card.engine].settings.shaping(card.engine_args)
     reparses = isinstance(card, RewarderCard) and card.stored_rule is not None
     with_rule = content_key(shaping, arguments, *rest)
     without_rule = {**shaping, **dict.fromkeys(_RULES)}

@@ -15,6 +15,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -23,9 +25,25 @@ from bon.core import patterns
 from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
-from bon.core.text import BIASES, PHRASE, PLACE
-from bon.engines import engine_entry
+from bon.core.text import BIASES, PHRASE
+from bon.core.validation import (
+    MAX_ITEMS,
+    MAX_NAME,
+    Location,
+    Name,
+    Number,
+    Text,
+    Word,
+    validate,
+    without_booleans,
+)
+from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
+
+MAX_DATASETS, MAX_MODELS, MAX_STEPS = 16, 128, 1024
+
+Columns = Annotated[dict[Name, Name], Field(max_length=MAX_ITEMS)]
+Words = Annotated[tuple[Word, ...], Field(max_length=MAX_ITEMS)]
 
 
 class Strict(BaseModel):
@@ -35,43 +53,58 @@ class Strict(BaseModel):
         extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: Any) -> Any:
+        return without_booleans(cls, data)
+
 
 class UpstreamPrompt(Strict):
     """A published prompt, downloaded by the user and never shipped."""
 
-    upstream: str
+    upstream: Name
 
 
 class FilePrompt(Strict):
     """A user's prompt file, relative to the file that names it."""
 
-    file: str
+    file: Location
 
 
 class InlinePrompt(Strict):
     """A prompt in the card itself."""
 
-    text: str
+    text: Text
 
 
-PromptRef = str | UpstreamPrompt | FilePrompt | InlinePrompt
+PromptRef = Name | UpstreamPrompt | FilePrompt | InlinePrompt
 
 
 class Placement(Strict):
     """Resources of a model. Models of one `group` share its actors and load on first use."""
 
-    group: str = ""
+    group: Name = ""
     actors: int = Field(1, ge=1, le=10_000)
-    gpus: float = Field(0, ge=0)
-    cpus: float = Field(1, ge=0)
+    gpus: float = Field(0, ge=0, le=1024)
+    cpus: float = Field(1, ge=0, le=4096)
     runtime_env: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("gpus")
+    @classmethod
+    def _whole(cls, value: float) -> float:
+        if value > 1 and value % 1:
+            raise ValueError("above one, GPUs are whole", f"set {int(value)} or {int(value) + 1}")
+        return value
 
 
 class Price(Strict):
     """US dollars per million tokens."""
 
-    input_per_million: float = Field(ge=0)
-    output_per_million: float = Field(ge=0)
+    input_per_million: float = Field(ge=0, le=1e6)
+    output_per_million: float = Field(ge=0, le=1e6)
+
+
+PRICED = "add cost: {input_per_million: 2.5, output_per_million: 10}, zeros if it is free"
 
 
 def _one_or_many(value: Any) -> Any:
@@ -84,19 +117,26 @@ class Elsewhere(Strict):
     `of` is the model's name there; `policy` is the policy whose candidates were scored.
     """
 
-    files: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = Field(
-        min_length=1, examples=["answers.jsonl"]
+    files: Annotated[tuple[Location, ...], BeforeValidator(_one_or_many)] = Field(
+        min_length=1, max_length=MAX_ITEMS, examples=["answers.jsonl"]
     )
-    format: str = ""
-    columns: dict[str, str] = Field(default_factory=dict)
-    of: str = ""
-    policy: str = ""
+    format: Name = ""
+    columns: Columns = Field(default_factory=dict)
+    of: Name = ""
+    policy: Name = ""
 
     @model_validator(mode="before")
     @classmethod
     def _short(cls, data: Any) -> Any:
         """Accept `from: FILE` and `from: [FILE, FILE]`."""
         return {"files": data} if isinstance(data, str | list) else data
+
+
+class TokensByArea(Strict):
+    """Pixels per token of an image, and the most pixels: larger images are shrunk."""
+
+    pixels: float = Field(gt=0, le=1e9)
+    most: int = Field(ge=1, le=10**9)
 
 
 IMPORTED = "imported"
@@ -111,25 +151,35 @@ class Card(Strict):
         description="up to 100 letters, digits and . _ + -, the first a letter or a digit",
         examples=["my-judge"],
     )
-    title: str = ""
-    model: str = ""
-    revision: str | None = None
-    licence: str = "not stated"
-    citation: str = Field("", description="BibTeX of what to cite for the model")
-    family: str = ""
-    size: float | None = Field(None, description="parameters")
-    engine: str = "transformers"
+    title: Name = ""
+    model: Location = ""
+    revision: Name | None = None
+    licence: Name = "not stated"
+    citation: Text = Field("", description="BibTeX of what to cite for the model")
+    family: Name = Field("", description="base model, which rewarders may share")
+    maker: Name = Field("", description="who trained it; one maker alone carries no yes")
+    size: float | None = Field(None, gt=0, le=1e15, description="parameters")
+    active: float | None = Field(
+        None, gt=0, le=1e15, description="of them, those that each token uses"
+    )
+    kv_bytes: int | None = Field(
+        None, ge=1, le=10**9, description="of KV cache per token in 16 bits"
+    )
+    image_tokens: int | TokensByArea | None = Field(
+        None, examples=[1000], description="per image, or by its area"
+    )
+    engine: Name = "transformers"
     engine_args: dict[str, Any] = Field(default_factory=dict)
     images: Literal["first", "interleaved", "last"] = "first"
     placement: Placement = Placement()
-    cost: Price | str = ""
+    cost: Price | Name = ""
     retires: date | None = Field(
         None,
         description="the day its vendor stops serving it",
         examples=["2027-01-14"],
     )
-    tested: str = ""
-    notes: str = ""
+    tested: Text = ""
+    notes: Text = ""
     elsewhere: Elsewhere | None = Field(None, alias="from")
 
     @property
@@ -144,11 +194,34 @@ class Card(Strict):
         own = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
         return float(own or USABLE * min(1.0, gpus)) if gpus else 0.0
 
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost, where `cost` says it in numbers: the one place that knows it."""
+        return self.cost if isinstance(self.cost, Price) else None
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether requests to its model cost money, which a ledger reserves."""
+        price = self.price if self.engine == "openai" else None
+        return price is not None and price.input_per_million + price.output_per_million > 0
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether its model is behind an endpoint and nobody says what it costs."""
+        elsewhere = self.engine == "openai" and bool(self.engine_args.get("base_url"))
+        return elsewhere and self.price is None
+
+    @model_validator(mode="after")
+    def _capped(self) -> Self:
+        if self.price is None and self.engine_args.get("spending_cap") is not None:
+            raise ValueError("engine_args.spending_cap without a price", PRICED)
+        return self
+
     @field_validator("engine")
     @classmethod
     def _known(cls, value: str) -> str:
         try:
-            engine_entry(value)
+            ENGINES[value]
         except BonError as error:
             raise ValueError(error.message, error.fix) from None
         return value
@@ -159,7 +232,7 @@ class PolicyCard(Card):
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"
-    reader: Literal["official", "strict"] = "official"
+    extractor: Literal["official", "strict"] = "official"
     sampling: Sampling = Sampling()
     n: int = Field(8, ge=1, le=4096)
 
@@ -168,6 +241,9 @@ def _checked_pattern(value: str) -> str:
     if value:
         patterns.checked(value)
     return value
+
+
+Pattern = Annotated[str, Field(max_length=2000), AfterValidator(_checked_pattern)]
 
 
 def _check_distinct(**words: tuple[str, ...]) -> None:
@@ -188,14 +264,12 @@ class VerdictRule(Strict):
     match after removing the `delete` characters.
     """
 
-    pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
-        examples=["Answer ([12]) is better"]
-    )
+    pattern: Pattern = Field(examples=["Answer ([12]) is better"])
     reader: Reader = "strict"
-    first: tuple[str, ...] = ("1",)
-    second: tuple[str, ...] = ("2",)
-    tie: tuple[str, ...] = ()
-    delete: str = ""
+    first: Words = ("1",)
+    second: Words = ("2",)
+    tie: Words = ()
+    delete: Word = ""
 
     @model_validator(mode="after")
     def _check_words(self) -> Self:
@@ -213,15 +287,13 @@ class ScoreRule(Strict):
     is P(yes) / (P(yes) + P(no)) at the last generated token that is one of them.
     """
 
-    pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
-        "", examples=["Score: ([0-9.]+)"]
-    )
+    pattern: Pattern = Field("", examples=["Score: ([0-9.]+)"])
     reader: Reader = "strict"
-    values: dict[str, float] = Field(default_factory=dict)
-    range: tuple[float, float] | None = Field(None, examples=[[0, 10]])
-    yes: tuple[str, ...] = ()
-    no: tuple[str, ...] = ()
-    delete: str = ""
+    values: dict[Name, Number] = Field(default_factory=dict, max_length=MAX_ITEMS)
+    range: tuple[Number, Number] | None = Field(None, examples=[[0, 10]])
+    yes: Words = ()
+    no: Words = ()
+    delete: Word = ""
 
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
@@ -259,9 +331,9 @@ GITHUB = "https://raw.githubusercontent.com"
 class PinnedFile(Strict):
     """A file on GitHub at a commit."""
 
-    repository: str
+    repository: Name
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
-    path: str
+    path: Location
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
     def url(self, base: str = GITHUB) -> str:
@@ -273,21 +345,21 @@ class PublishedExample(Strict):
     """Conversations of one question, in a README's or script's Python, and their image."""
 
     file: PinnedFile
-    chats: tuple[str, ...] = Field(min_length=1, description="variables, one per response")
+    chats: Words = Field(min_length=1, description="variables, one per response")
     image: PinnedFile
 
 
 class KnownScores(Strict):
     """Known scores of the model, for `bon doctor --rewarder`; images lie beside the card."""
 
-    prompt: str = Field("", examples=["What is shown?"])
-    responses: tuple[str, ...] = Field((), examples=[["A cat.", "A dog."]])
+    prompt: Text = Field("", examples=["What is shown?"])
+    responses: tuple[Text, ...] = Field((), max_length=MAX_ITEMS, examples=[["A cat.", "A dog."]])
     example: PublishedExample | None = Field(
         None, description="instead of prompt, responses and images"
     )
-    scores: tuple[float, ...] = Field(min_length=1, examples=[[1.5, -0.25]])
-    images: tuple[str, ...] = ()
-    tolerance: float = Field(0.02, gt=0)
+    scores: tuple[Number, ...] = Field(min_length=1, max_length=MAX_ITEMS, examples=[[1.5, -0.25]])
+    images: tuple[Location, ...] = Field((), max_length=MAX_ITEMS)
+    tolerance: float = Field(0.02, gt=0, le=1e9)
 
     @model_validator(mode="after")
     def _as_many(self) -> Self:
@@ -302,6 +374,49 @@ class KnownScores(Strict):
         return self
 
 
+class RewarderOptions(Strict):
+    """Options of every kind: a bias of known strength (bon.rewarders.biases)."""
+
+    bias: Name = Field("", examples=["length"])
+    strength: float = Field(1.0, ge=0, le=1e9, strict=True, examples=[0.5])
+    phrase: Text = Field("", description="of the bias `phrase`")
+
+    @model_validator(mode="after")
+    def _check_bias(self) -> Self:
+        if self.bias and self.bias not in BIASES:
+            raise ValueError(f"no bias {shown(self.bias)}", f"choose among {', '.join(BIASES)}")
+        if self.bias == PHRASE and not self.phrase:
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
+        return self
+
+
+class StepwiseOptions(RewarderOptions):
+    """Options of kind stepwise: one turn per step, and how many steps at most."""
+
+    turns: bool = False
+    max_steps: int | None = Field(None, ge=1, le=MAX_STEPS, strict=True, examples=[20])
+
+
+class RerankOptions(RewarderOptions):
+    """Options of kind rerank."""
+
+    instruction: Text = ""
+
+
+class ClassOptions(RewarderOptions):
+    """Options of kind python: whatever the class takes, as attributes."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+OPTIONS: Mapping[str, type[RewarderOptions]] = {
+    "stepwise": StepwiseOptions,
+    "rerank": RerankOptions,
+    "python": ClassOptions,
+}
+"""What the options of a card are, by its kind; of other kinds they are those of every kind."""
+
+
 class RewarderCard(Card):
     """A rewarder: anything that chooses among responses, such as a judge or a reward model."""
 
@@ -313,9 +428,8 @@ class RewarderCard(Card):
     score: ScoreRule | None = None
     image_filter: str = Field(
         "none",
-        pattern=r"^(none|drop|gray|blur:\d{1,4}(\.\d{1,4})?|"
-        r"hide:(red|yellow|green|blue|left|right|top|bottom)(:[01](\.\d{1,4})?)?)$",
-        description="none, drop, gray, blur:PIXELS or hide:COLOUR (or half), in a :SHARE",
+        pattern=r"^(none|drop|gray|blur:(100|\d{1,2}(\.\d{1,4})?))$",
+        description="none, drop, gray or blur:PIXELS",
         examples=["blur:8"],
     )
     sampling: Sampling = Sampling(temperature=0.0)
@@ -323,15 +437,17 @@ class RewarderCard(Card):
     orders: Literal["both", "random"] = "both"
     aggregate: Aggregate = "mean"
     window: int = Field(8, ge=2, le=64)
-    step_separator: str = "\n\n"
-    members: tuple[str, ...] = ()
+    step_separator: Text = "\n\n"
+    members: Words = ()
     combine: Literal["preferences", "scores"] = Field(
         "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
     )
-    python: str = Field("", description="module:Class of a user's rewarder")
-    options: dict[str, Any] = Field(default_factory=dict)
+    python: Name = Field("", description="module:Class of a user's rewarder")
+    options: SerializeAsAny[RewarderOptions] = Field(default_factory=dict, validate_default=True)
     check: tuple[KnownScores, ...] = Field(
-        (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
+        (),
+        max_length=MAX_ITEMS,
+        examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]],
     )
 
     @field_validator("name")
@@ -343,23 +459,18 @@ class RewarderCard(Card):
             raise ValueError(error.message, error.fix) from None
         return value
 
-    @field_validator("options")
+    @field_validator("options", mode="before")
     @classmethod
-    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
-        steps = value.get("max_steps", 1)
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ValueError(
-                f"max_steps is {shown(steps)}, not 1 or more",
-                "for example `options: {max_steps: 20}`",
-            )
-        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
-        if bias not in BIASES:
-            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
-        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
-            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
-        if bias == PHRASE and not value.get("phrase"):
-            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
-        return value
+    def _of_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = info.data.get("kind", "")
+        if isinstance(value, RewarderOptions):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"found {shown(value)}, expected a mapping (key: value)")
+        try:
+            return validate(OPTIONS.get(kind, RewarderOptions), value, f"of kind {kind}")
+        except BonError as error:
+            raise ValueError(error.message, error.fix) from None
 
     @property
     def stored_rule(self) -> VerdictRule | ScoreRule | None:
@@ -373,24 +484,26 @@ class RewarderCard(Card):
 class DatasetSpec(Strict):
     """A benchmark and its source; `path` is relative to the file that names it."""
 
-    benchmark: str = Field(examples=["mmmu_pro"])
-    path: str | None = None
-    hub: str | None = None
-    revision: str | None = None
-    config: str | None = None
-    split: str | None = None
-    limit: int | None = Field(None, ge=1)
-    columns: dict[str, str] = Field(default_factory=dict)
-    name: str = ""
-    grader: str = Field("", description="how answers without options are graded")
-    tolerance: str | float = Field("", description="of numbers", examples=["5%"])
+    benchmark: Name = Field(examples=["mmmu_pro"])
+    path: Location | None = None
+    hub: Name | None = None
+    revision: Name | None = None
+    config: Name | None = None
+    split: Name | None = None
+    limit: int | None = Field(None, ge=1, le=10_000_000)
+    columns: Columns = Field(default_factory=dict)
+    name: Name = ""
+    grader: Name = Field("", description="how answers without options are graded")
+    tolerance: Name | Annotated[float, Field(ge=0, le=1e9)] = Field(
+        "", description="of numbers", examples=["5%"]
+    )
 
 
 class QuestionsSpec(DatasetSpec):
     """A downstream task."""
 
     subset: float = Field(1.0, gt=0, le=1, description="seeded share of questions that is judged")
-    weight: float | None = Field(None, gt=0, description="of the task among several")
+    weight: float | None = Field(None, gt=0, le=1e9, description="of the task among several")
 
     @property
     def task(self) -> str:
@@ -410,7 +523,7 @@ class Race(Strict):
     stop: Literal["answer", "text"] = Field(
         "answer", alias="class", description="what must be certain to stop"
     )
-    pairs: int = Field(4, ge=1, description="comparisons per step")
+    pairs: int = Field(4, ge=1, le=10_000, description="comparisons per step")
     complete: float = Field(0.1, ge=0, le=1, description="share of questions judged in full")
 
 
@@ -419,7 +532,7 @@ class Deep(Strict):
 
     n: int = Field(64, ge=2, le=4096)
     share: float = Field(0.1, gt=0, le=1, description="seeded share of the questions")
-    rewarders: tuple[str, ...] = Field(
+    rewarders: Words = Field(
         (), description="rewarders that score them; by default all that score single candidates"
     )
 
@@ -434,50 +547,48 @@ class Judging(Strict):
         description="questions that are not judged: candidates all right or all wrong, or all with "
         "one answer",
     )
-    repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
+    repeat_check: int = Field(0, ge=0, le=100_000, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
 
 class AnalysisConfig(Strict):
     """Settings of the analysis."""
 
-    n: int | None = Field(None, ge=1, description="headline n; by default the pool size")
+    n: int | None = Field(None, ge=1, le=4096, description="headline n; by default the pool size")
     axis: str = Field(
         "macro",
         pattern="^(macro|overall|natural|group:.+)$",
+        max_length=MAX_NAME,
         description="macro, overall, group:NAME, a group of the reward benchmark, or natural, the "
         "pool that its weighted pairs were drawn from",
     )
-    rules: tuple[str, ...] = ()
-    target_r: float | None = Field(None, gt=0, lt=1)
+    rules: Words = ()
     ties: Literal["half", "wrong", "drop"] = "half"
-    bootstrap: int = Field(2000, ge=100, le=1_000_000)
+    bootstrap: int = Field(2000, ge=100, le=20_000)
     confidence: float = Field(0.95, gt=0.5, lt=1)
     unparsed: Literal["wrong", "drop", "chance"] = "wrong"
     aggregate: Aggregate | None = Field(
         None, description="overrides the cards of process rewarders"
-    )
-    covariates: bool = Field(
-        True, description="adjust estimates from samples by covariates known without a judge"
     )
 
 
 class ClusterConfig(Strict):
     """Settings of dispatch: `in_flight` batches per actor, of adaptive size unless `batch`."""
 
-    address: str | None = None
+    address: Location | None = None
     listen_beyond_loopback: bool = Field(
         False, description="let the run's processes listen where other machines can reach them"
     )
-    batch: int | None = Field(None, ge=1)
-    in_flight: int = Field(2, ge=1)
-    retries: int = Field(2, ge=0)
-    timeout_seconds: float = Field(1800, gt=0)
+    batch: int | None = Field(None, ge=1, le=1024)
+    in_flight: int = Field(2, ge=1, le=64)
+    retries: int = Field(2, ge=0, le=10)
+    timeout_seconds: float = Field(1800, gt=0, le=86_400)
     max_error_share: float = Field(0.2, gt=0, le=1)
-    spending_cap: float | None = Field(None, gt=0, description="US dollars")
+    spending_cap: float | None = Field(None, gt=0, le=1e6, description="US dollars")
 
 
-CardRef = str | dict[str, Any]
+CardRef = Location | dict[str, Any]
+"""A card's name or file, or a card, which `PolicyCard` or `RewarderCard` bounds."""
 
 
 class Experiment(Strict):
@@ -488,16 +599,22 @@ class Experiment(Strict):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._+ -]{0,99}$",
         description="up to 100 letters, digits, spaces and . _ + -, the first a letter or a digit",
     )
-    description: str = ""
-    seed: int = Field(0, ge=0)
+    description: Text = ""
+    seed: int = Field(0, ge=0, le=2**63 - 1)
     questions: Annotated[tuple[QuestionsSpec, ...], BeforeValidator(_one_or_many)] = Field(
-        examples=[[{"benchmark": "mmmu_pro"}]]
+        max_length=MAX_DATASETS, examples=[[{"benchmark": "mmmu_pro"}]]
     )
-    pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = ()
+    pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = Field(
+        (), max_length=MAX_DATASETS
+    )
     policies: tuple[CardRef, ...] = Field(
-        examples=[["qwen2.5-vl-7b"]], description="[]: a reward benchmark alone"
+        max_length=MAX_MODELS,
+        examples=[["qwen2.5-vl-7b"]],
+        description="[]: a reward benchmark alone",
     )
-    rewarders: tuple[CardRef, ...] = Field((), examples=[["qwen2.5-vl-7b-judge"]])
+    rewarders: tuple[CardRef, ...] = Field(
+        (), max_length=MAX_MODELS, examples=[["qwen2.5-vl-7b-judge"]]
+    )
     grading: CardRef | None = Field(
         None, description="the model that grades where `grader: llm`", examples=["gpt-4o-judge"]
     )

@@ -4,13 +4,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from bon.core.errors import BonError, suggestion
+from bon.core.errors import BonError, one_line, suggestion
+from bon.core.registry import Registry
 
 NAMES: dict[str, tuple[str, ...]] = {
     "policy": ("question", "options", "letters"),
@@ -23,6 +26,19 @@ NAMES: dict[str, tuple[str, ...]] = {
     "rerank": ("instruction", "query", "document"),
 }
 """Names that a template may use, by kind of model; a user's rewarder class has its own."""
+
+
+PROMPTS: Registry[Path] = Registry(
+    "prompt",
+    "bon.prompts",
+    lambda part: isinstance(part, Path),
+    {
+        path.stem: path
+        for room in ("policies", "rewarders")
+        for path in sorted(Path(str(resources.files(f"bon.{room}"))).glob("prompts/*.jinja"))
+    },
+)
+"""The file of every prompt that a card can give by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +77,21 @@ class Prompt:
     @property
     def ours(self) -> bool:
         """Whether the prompt ships with bon."""
-        return bool(self.id) and self.id != "inline" and ":" not in self.id
+        return self.id in PROMPTS.shipped
 
     def render(self, **values: Any) -> str:
         """Render the template; an unknown name raises BonError."""
         try:
             return _compile(self.text).render(**values)
-        except TemplateError as error:
+        except UndefinedError as error:
             raise BonError(f"prompt {self.id!r}: {error}", "see `bon show` for its names") from None
+        except Exception as error:
+            raise BonError(
+                f"prompt {self.id!r}: {one_line(error)}", "correct its template"
+            ) from None
 
     def check(self, kind: str) -> None:
-        """Refuse a template that a kind of model, or `system`, cannot fill; it is not rendered."""
+        """Refuse a template that a kind of model, or `system`, cannot fill."""
         names = () if kind == "system" else NAMES.get(kind)
         fault = _fault(self.wording, None if names is None else frozenset(names))
         if fault is not None:
@@ -82,6 +102,10 @@ class Prompt:
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, autoescape=False, keep_trailing_newline=False
 )
+
+
+_SAMPLE = {"responses": ["A"] * 64, "steps": ["A"] * 64, "number": 1}
+"""Values of the names that are no text."""
 
 
 @lru_cache(maxsize=256)
@@ -107,6 +131,12 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
                 what = f"no {kind.__name__.lower()} {use.name!r} (its line {use.lineno})"
                 return what, suggestion(use.name, known)
     if names is not None:
+        try:  # what fails whatever the item says
+            _compile(wording).render({name: _SAMPLE.get(name, "A") for name in names})
+        except UndefinedError:
+            pass
+        except Exception as error:
+            return f"cannot be filled in: {one_line(error)}", "correct its template"
         guarded = {
             test.node.name
             for test in tree.find_all(nodes.Test)

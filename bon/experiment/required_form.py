@@ -23,7 +23,7 @@ from bon.core.patterns import Pattern, compiled
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]
 
-VERSION = 6
+VERSION = 7
 """Raised whenever replies are read differently: stored replies are then read again."""
 
 CUT = "was cut off before it ended in a verdict"
@@ -50,11 +50,20 @@ _MARKS = r"(?:[ \t#$(\[]|\\(?:(?:text|boxed)\{)?)*"
 _LABEL = re.compile(r"[:<{\[]")
 _AFTER_SENTENCE = compiled(rf"(?:.*\pL{{2}}.*\s\S*[^\s.][.!?]\s+)?{_MARKS}")
 _CLOSING = r"[\s\])}$\\]*[.!]?[\s\])}$\\]*(?:</answer>)?\s*"
+_GOES_ON = re.compile(
+    r"[-,:;=(\[{\"'`>*#]$|(?:^|\n)\s*>[^\n]*$"
+    r"|\b(?:that|dass|daß|que|che|что|że|if|or|and|but|not|say|says|writes|claim|conclude|whether|of|is)$",
+    re.IGNORECASE,
+)
 _ENDED = re.compile(r"(?:^|[^.][.]|[!?])$")
 _WILDCARD = re.compile(r"(?<!\\)\.(?=[*+])")
 _PUNCTUATION = r'[\s:,.#"(\[-]'  # what a wildcard of a pattern matches
 _FENCED = re.compile(r"\s*```\w*\n((?:(?!```).)*)```\s*", re.DOTALL)
 _THOUGHT = "think|thinking|thought|thoughts|reasoning|analysis|reflection"
+_EMPHASIS = re.compile(r"(?<![A-Za-z0-9)])\*\*|\*\*(?![A-Za-z0-9(])|`")  # not 10**5
+_TURN_END = re.compile(
+    r"(?:<[|｜](?!(?:begin|end)_of_box)[^<>|｜\n]{1,40}[|｜]>|</?s>|<(?:eos|pad|end_of_turn)>|\[PAD\])$"
+)
 _THOUGHT_END = re.compile(rf"</(?:{_THOUGHT})>", re.IGNORECASE)
 _THOUGHT_START = re.compile(rf"<(?:{_THOUGHT})>", re.IGNORECASE)
 
@@ -73,8 +82,17 @@ def canonical(text: str) -> str:
     return text.translate(_SPELLINGS)
 
 
+def without_turn_end(text: str) -> str:
+    """Return the text without the tokens that end a turn, which some tools leave in it."""
+    bare = text.rstrip()
+    while match := _TURN_END.search(bare[-48:]):
+        text = bare = bare[: len(bare) - len(match[0])].rstrip()
+    return text
+
+
 def after_thinking(text: str) -> str:
     """Return what follows the reasoning; empty if it never ends."""
+    text = without_turn_end(text)
     text = text[max((end.end() for end in _THOUGHT_END.finditer(text)), default=0) :]
     start = _THOUGHT_START.search(text)
     return text if start is None else text[: start.start()]
@@ -108,7 +126,7 @@ def read(
         text = fenced[1]
     if key is not None:
         return _read_json(text, key[1], meaning)
-    text = clean(text, form, delete) if plain else text.replace("**", "").replace("`", "")
+    text = clean(text, form, delete) if plain else _EMPHASIS.sub("", text)
     found = list(_closed(form).finditer(text))
     matches = [
         match
@@ -121,8 +139,8 @@ def read(
     if not compiled(f"(?:{unit})?{_CLOSING}").fullmatch(text, last.end()):
         return None, "does not end in its verdict"
     begin = text.rfind("\n", 0, last.start()) + 1
-    before, line = text[:begin].rstrip(), text[begin:]
-    if line.count("{") != line.count("}") or (sentences and not _ENDED.search(before)):
+    before, line = text[:begin], text[begin:]
+    if line.count("{") != line.count("}") or (sentences and not _ended(before)):
         return None, WITHIN
     value = meaning(_value(last))
     if value is None:
@@ -164,6 +182,13 @@ def _begins(text: str, start: int, *, labelled: bool) -> bool:
     """Whether a statement begins a line or, if it has a label or brackets, a sentence on it."""
     lead = text[text.rfind("\n", 0, start) + 1 : start]
     return (_AFTER_SENTENCE if labelled else compiled(_MARKS)).fullmatch(lead) is not None
+
+
+def _ended(before: str) -> bool:
+    """Whether a text ends its sentence, by a full stop or as a paragraph that announces nothing."""
+    bare = before.rstrip()
+    paragraph = "\n" in before[len(bare) :].replace("\n", "", 1)
+    return _ENDED.search(bare) is not None or (paragraph and not _GOES_ON.search(bare))
 
 
 def _value(match: Any) -> str:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from bon.core.errors import BonError, suggestion
+from bon.core.errors import BonError
 from bon.core.files import staged
+from bon.core.registry import Registry
 from bon.exports import layouts
 from bon.exports.contents import Contents, write_tables
-from bon.exports.dataset_folder import write_hub_folder, write_release
+from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.preferences import Contrast, Preferences, training_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -25,28 +26,37 @@ class Export:
     layout: Callable[[Iterable[Contrast], layouts.Target], list[Path]] | None = None
 
 
-EXPORTS = {
-    export.name: export
-    for export in (
-        Export(
-            "parquet", "all tables as Parquet, and training rows with --preferences",
-            write_tables, layouts.write_parquet,
-        ),
-        Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
-        Export(
-            "llama-factory", "training rows for LLaMA-Factory (stages dpo, rm)",
-            layout=layouts.write_llama_factory,
-        ),
-        Export("ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift),
-        Export(
-            "hub-folder", "a dataset folder with its card, ready to upload", write_hub_folder
-        ),
-        Export(
-            "release", "one folder with everything that may be published, including the dataset",
-            write_release,
-        ),
-    )
-}  # fmt: skip
+EXPORTS: Registry[Export] = Registry(
+    "format",
+    "bon.exports",
+    lambda part: isinstance(part, Export),
+    {
+        export.name: export
+        for export in (
+            Export(
+                "parquet",
+                "all tables as Parquet, and training rows with --preferences",
+                write_tables,
+                layouts.write_parquet,
+            ),
+            Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
+            Export(
+                "llama-factory",
+                "training rows for LLaMA-Factory (stages dpo, rm)",
+                layout=layouts.write_llama_factory,
+            ),
+            Export(
+                "ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift
+            ),
+            Export(
+                "hub-folder",
+                "a dataset folder with card, results and report, ready to upload",
+                write_hub_folder,
+            ),
+        )
+    },
+)
+"""Every format that a run is exported as, by name."""
 
 
 def export_run(
@@ -65,8 +75,6 @@ def export_run(
     Raises:
         BonError: an unknown format or rewarder, nothing to train on, or a file with other contents.
     """
-    if form not in EXPORTS:
-        raise BonError(f"no format {form!r}", suggestion(form, EXPORTS))
     export = EXPORTS[form]
     if preferences and not export.layout:
         choices = ", ".join(name for name, other in EXPORTS.items() if other.layout)
@@ -91,7 +99,6 @@ def _not_empty(rows: Iterable[Contrast], preferences: Preferences) -> Iterable[C
         why = "all are right or all are wrong" if by == "correct" else "it ranks them equally"
         raise BonError(
             f"no training rows by {by!r}: no question has two answers that differ ({why})",
-            "choose another --preferences"
-            + (" or a smaller --margin" if preferences.margin else ""),
+            "choose another --preferences",
         )
     return chain([first], rows)

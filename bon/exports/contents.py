@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 
 from bon.analysis.data.tables import COLUMNS, Tables
 from bon.analysis.results import Results
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.files import write_atomic
 from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
@@ -119,7 +119,7 @@ def name_of(spec: DatasetSpec) -> str:
 
 def hub_of(spec: DatasetSpec) -> str:
     """Return the dataset of the hub; empty for a file."""
-    return "" if spec.path else spec.hub or adapter(spec.benchmark).hub
+    return "" if spec.path else spec.hub or BENCHMARKS[spec.benchmark].hub
 
 
 def model_id(card: Card) -> tuple[str, str]:

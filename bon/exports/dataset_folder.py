@@ -1,4 +1,4 @@
-"""A dataset folder for the hub, alone or with everything else of a run that may be published.
+"""A folder for the hub with everything of a run that may be published.
 
 `datasets.load_dataset(FOLDER, NAME)` loads each table. Texts and images whose licence does not
 permit redistribution (bon.exports.licences) are left out, and with them the report, which shows
@@ -28,11 +28,6 @@ _QUESTIONS = [
 _CONTENTS = [("text", _TEXT), ("options", pa.list_(_TEXT)), ("images", pa.list_(IMAGE))]
 DEFAULT = "candidates"
 _CARD = Path(__file__).with_name("dataset_folder.md")
-_README = Path(__file__).with_name("release.md")
-_REPORT = "- `report.html`: the report, with figures and the questions\n"
-_NO_REPORT = (
-    "- no report: it shows texts of {name}, which its licence ({licence}) does not permit\n"
-)
 TABLES = {
     "questions": "one row per question: key, label, answer, and its text and images if they may "
     "be redistributed",
@@ -49,7 +44,7 @@ TABLES = {
 
 
 def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
-    """Write every table as data/NAME.parquet, and README.md."""
+    """Write every table as data/NAME.parquet, README.md, the results and the report."""
     data = out / "data"
     data.mkdir(parents=True, exist_ok=True)
     _write_questions(contents, data / "questions.parquet")
@@ -69,32 +64,14 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
         pq.write_table(table.replace_schema_metadata(), data / f"{name}.parquet")
     page = out / "README.md"
     page.write_text(_card(contents, names), encoding="utf-8")
-    return [page, *(data / f"{name}.parquet" for name in names)]
-
-
-def write_release(contents: Contents, out: Path) -> list[Path]:
-    """Write the folder and return its files."""
-    run = contents.directory
-    paths = write_hub_folder(contents, out / "dataset")
     files = ["results.json", "experiment.yaml"]
-    withheld = _withheld(contents)
-    report = _NO_REPORT.format(**withheld[0]) if withheld else _REPORT
-    if not withheld:
+    run = contents.directory
+    if not _withheld(contents):
         files.append("report.html")
         if (run / "report_files").is_dir():
             shutil.copytree(run / "report_files", out / "report_files", dirs_exist_ok=True)
-    paths += [Path(shutil.copyfile(run / name, out / name)) for name in files]
-    page = out / "README.md"
-    page.write_text(
-        _README.read_text("utf-8").format(
-            name=contents.results.run.name,
-            description=contents.setup.experiment.description or "A run of bon.",
-            report=report,
-            version=contents.results.run.bon_version,
-        ),
-        encoding="utf-8",
-    )
-    return [*paths, page]
+    copies = [Path(shutil.copyfile(run / name, out / name)) for name in files]
+    return [page, *(data / f"{name}.parquet" for name in names), *copies]
 
 
 def _write_questions(contents: Contents, path: Path) -> None:
@@ -180,7 +157,9 @@ def _restrictions(contents: Contents, sources: Sequence[tuple[str, str, Licence]
         if licence.terms:
             yield f"**{part}** ({licence.name}): {licence.terms}"
     if withheld := ", ".join(task["name"] for task in _withheld(contents)):
-        yield f"Texts, options and images of {withheld} are left out: join with it by `id`."
+        yield (
+            f"Texts, options and images of {withheld}, and the report, are left out: join by `id`."
+        )
     yield "Texts of preference pairs are never included: join by `id`."
     yield (
         "Answers of candidates are outputs of their policy: its licence says what may be trained "

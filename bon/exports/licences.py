@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.errors import BonError
 from bon.experiment.config import DatasetSpec
 
@@ -55,7 +55,7 @@ def licence_of(name: str) -> Licence:
 
 def licence_of_dataset(spec: DatasetSpec) -> Licence:
     """Return the licence of a benchmark's data."""
-    return licence_of(adapter(spec.benchmark).licence)
+    return licence_of(BENCHMARKS[spec.benchmark].licence)
 
 
 def combined_licence(sources: Mapping[str, Licence], requested: str = "") -> str:

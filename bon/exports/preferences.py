@@ -36,19 +36,16 @@ class Preferences:
     """Which pairs to make.
 
     by: a rewarder, or BY_KEY. pairs: `best-worst` (one per question), or `all` with different
-    scores. margin: minimum difference of the scores.
+    scores.
     """
 
     by: str = BY_KEY
     pairs: str = "best-worst"
-    margin: float | None = None
 
     def __post_init__(self) -> None:
         if self.pairs not in get_args(Pairing):
             choices = ", ".join(get_args(Pairing))
             raise BonError(f"--pairs {self.pairs!r} is not known", f"use one of {choices}")
-        if self.margin is not None and not 0 < self.margin < float("inf"):
-            raise BonError(f"--margin {self.margin} is not above 0", "write e.g. --margin 0.2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +184,6 @@ def _standing(
 def _pairs(scores: dict[str, float], preferences: Preferences) -> list[tuple[str, str]]:
     """Return (better, worse) text keys, largest difference first."""
     ranked = sorted(scores, key=lambda key: (-scores[key], key))
-    least = (preferences.margin or 0) - 1e-12  # 0.9 - 0.7 is a little below 0.2
-    pairs = [
-        (a, b)
-        for a, b in combinations(ranked, 2)
-        if scores[a] > scores[b] and scores[a] - scores[b] >= least
-    ]
+    pairs = [(a, b) for a, b in combinations(ranked, 2) if scores[a] > scores[b]]
     pairs.sort(key=lambda pair: scores[pair[1]] - scores[pair[0]])
     return pairs[:1] if preferences.pairs == "best-worst" else pairs

@@ -1,15 +1,12 @@
-"""Files of other tools, one entry of `_SHIPPED` per format, recognised by their content.
-
-A package adds a `Format` by name under the entry-point group `bon.formats`.
-"""
+"""Files of other tools, one entry of `FORMATS` per format, recognised by their content."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bon.benchmarks.rows import local_files
-from bon.core.errors import BonError, suggestion
+from bon.core.errors import BonError
 from bon.core.files import file_hash
-from bon.core.plugins import Registry
+from bon.core.registry import Registry
 from bon.formats import (
     inspect_ai,
     judge_outputs,
@@ -21,36 +18,24 @@ from bon.formats import (
 from bon.formats.answers import FORM
 from bon.formats.base import ROLES, TABLES, Format, absent, first_row, renamed
 
-ADDED: Registry[Format] = Registry("bon.formats")
-"""Formats of users and of other packages, by name."""
-
-_SHIPPED = {
-    form.name: form
-    for form in (
-        lmms_eval.FORMAT,
-        inspect_ai.FORMAT,
-        vlmevalkit.FORMAT,
-        opencompass.FORMAT,
-        reward_bench.FORMAT,
-        *judge_outputs.FORMATS,
-        *TABLES,
-    )
-}
-
-
-def formats() -> list[Format]:
-    """Return every format, those of users first, in the order in which they are tried."""
-    added = (ADDED.get(name) for name in ADDED.names())
-    return [*(form for form in added if form is not None), *_SHIPPED.values()]
-
-
-def named(name: str) -> Format:
-    """Return the format of that name."""
-    known = {form.name: form for form in formats()}
-    if name not in known:
-        hint = suggestion(name, known, "see `bon list formats`", 0.4)
-        raise BonError(f"no format {name!r}", hint)
-    return known[name]
+FORMATS: Registry[Format] = Registry(
+    "format",
+    "bon.formats",
+    lambda part: isinstance(part, Format),
+    {
+        form.name: form
+        for form in (
+            lmms_eval.FORMAT,
+            inspect_ai.FORMAT,
+            vlmevalkit.FORMAT,
+            opencompass.FORMAT,
+            reward_bench.FORMAT,
+            *judge_outputs.FORMATS,
+            *TABLES,
+        )
+    },
+)
+"""Every format by name, bon's own in the order in which they are tried, after those added."""
 
 
 def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
@@ -67,7 +52,8 @@ def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
     def fits(form: Format) -> bool:
         return form.fits(row) if form in TABLES else form.recognises(path)
 
-    return next(filter(fits, formats()), _SHIPPED["answers"])
+    names = [*FORMATS.added, *FORMATS.shipped]
+    return next(filter(fits, map(FORMATS.__getitem__, names)), FORMATS["answers"])
 
 
 def forms_of(
@@ -82,7 +68,7 @@ def forms_of(
     forms: list[tuple[Path, Format]] = []
     hashes: dict[str, Path] = {}
     for path in paths:
-        form = named(name) if name else recognise(path, columns)
+        form = FORMATS[name] if name else recognise(path, columns)
         if form.table == "answers":
             for file in local_files(path, None, None) if path.is_dir() else [path]:
                 if (other := hashes.setdefault(file_hash(file), file)) is not file:

@@ -28,6 +28,7 @@ from bon.core.records import Question
 from bon.core.text import option_letters
 from bon.experiment.config import DatasetSpec
 from bon.formats.base import Format
+from bon.graders import fitting, gold_of
 
 T = TypeVar("T")
 
@@ -70,11 +71,15 @@ class Answered:
 
 @dataclass(slots=True)
 class Answers:
-    """The contents of all files. `sources` names the file of every index."""
+    """The contents of all files. `sources` names the file of every index.
+
+    `grader`: the one that fits free answers for which none is named.
+    """
 
     questions: list[Answered] = field(default_factory=list)
     sources: tuple[str, ...] = ()
     bad: list[BadRow] = field(default_factory=list)
+    grader: str = ""
 
 
 def read_answers(
@@ -97,6 +102,7 @@ def read_answers(
     names = _short_names(files)
     questions: dict[str, Question] = {}
     texts: dict[str, list[list[Text]]] = {}  # question key -> texts by file
+    ungraded: set[str] = set()  # keys of free questions for which nobody named a grader
     answers = Answers()
     for number, (file, form) in enumerate(sources):
         by_role = None
@@ -114,6 +120,8 @@ def read_answers(
             except (RowError, ImageError) as error:
                 answers.bad.append(BadRow(row.id, str(error)))
                 continue
+            if not (question.options or grader or row.text("grader")):
+                ungraded.add(question.key)
             own = texts.setdefault(question.key, [[] for _ in files])
             own[number] += _texts(row, names[number])
     if not questions:
@@ -126,6 +134,12 @@ def read_answers(
     answers.sources = tuple(
         name for name, width in zip(names, widths, strict=True) for _ in range(width)
     )
+    if ungraded:
+        golds = (text for key in ungraded for text in gold_of(questions[key]).answers)
+        answers.grader = fitting(golds)
+        for key in ungraded:
+            question = questions[key]
+            questions[key] = replace(question, meta={**question.meta, "grader": answers.grader})
     for key, question in questions.items():
         rows = [
             replace(text, index=sum(widths[:number]) + at)

@@ -14,10 +14,12 @@ from typing import Any
 
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
+from bon.core.files import open_zip
 from bon.core.text import LETTERS
 from bon.formats.base import Format, starts_with
 
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
+_MAX_WINDOW = 1 << 27
 _CHUNKED = re.compile(r"samples/.+_epoch_\d+/sample\.json")
 
 
@@ -105,7 +107,7 @@ def _whole(path: Path) -> list[dict[str, Any]]:
 
 def _zipped(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        with zipfile.ZipFile(path) as log, path.open("rb") as file:
+        with open_zip(path) as log, path.open("rb") as file:
             for member in log.infolist():
                 if _CHUNKED.fullmatch(member.filename):
                     raise BonError(
@@ -132,8 +134,10 @@ def _bytes(log: zipfile.ZipFile, file: Any, member: zipfile.ZipInfo) -> bytes:
     file.seek(member.header_offset + 30 + name + extra)
     raw = file.read(member.compress_size)
     try:
-        reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
-        return bytes(reader.decompress(raw))
+        reader = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(
+            raw, read_across_frames=True
+        )
+        return bytes(reader.read(member.file_size))
     except zstandard.ZstdError as error:
         raise ValueError(f"{member.filename}: {error}") from None
 

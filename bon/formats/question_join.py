@@ -78,12 +78,20 @@ def _verify(place: str, row: Mapping[str, Any], question: Mapping[str, Any], sou
     if row.get("options") is not None and _stripped(row["options"]) != _stripped(options):
         raise refuse("the options are", row["options"], list(options))
     prompt = str(row.get("prompt") or "")
+    asked = _letters_of(str(question.get("question") or ""))
+    if prompt and asked not in _letters_of(prompt):
+        raise refuse("the prompt is", prompt[:80], str(question.get("question"))[:80])
     lettered = re.search(r"^A\. ", prompt, re.M)
     letters = option_letters(options) if prompt and options else ""
     for letter, option in zip(letters, options, strict=False):
         shown = f"{letter}. {option.strip()}" if lettered else option.strip()
         if shown not in prompt:
             raise BonError(f"{place}: the prompt has no option {shown!r} of {source}", fix)
+
+
+def _letters_of(text: str) -> str:
+    """Return letters and digits alone: harnesses change images, blanks and punctuation."""
+    return re.sub(r"<[^<>]{1,30}>|[\W_]", "", text).casefold()
 
 
 def _stripped(options: Iterable[str]) -> list[str]:

@@ -18,7 +18,8 @@ def recognises(path: Path) -> bool:
     if path.suffix != ".json" or not path.is_file():
         return False
     text = path.read_bytes()
-    return text[:1] == b"{" and b'"scores_chosen"' in text and b'"scores_rejected"' in text
+    names = (b'"scores_chosen"', b'"scores_rejected"')
+    return text[:1] == b"{" and (all(name in text for name in names) or b'"num_correct"' in text)
 
 
 def rows(path: Path) -> Iterator[RawRow]:
@@ -27,6 +28,11 @@ def rows(path: Path) -> Iterator[RawRow]:
         table: dict[str, Any] = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise BonError(f"{path} is not JSON: {error}", "copy it again") from None
+    if "num_correct" in table and "scores_chosen" not in table:
+        raise BonError(
+            f"{path} holds scores of RewardBench 2, which are of four responses and no pairs",
+            "give them as a table of scores: rewarder, question, scores (bon list formats)",
+        )
     columns = [column for name in _COLUMNS if isinstance(column := table.get(name), list)]
     if len(columns) < len(_COLUMNS) or len(set(map(len, columns))) > 1:
         raise BonError(
@@ -35,6 +41,7 @@ def rows(path: Path) -> Iterator[RawRow]:
         )
     rewarder = str(table.get("model") or f"{path.parent.name}-{path.stem}".strip("-"))
     subsets, prompts = table.get("subset") or [], table.get("prompt") or []
+    repeated = len(set(map(str, columns[0]))) < len(columns[0])  # numbered within each subset
     for at, (label, chosen, rejected) in enumerate(zip(*columns, strict=True)):
         if label is None:
             yield None, BadRow(f"row-{at + 1}", "has no id")
@@ -43,7 +50,7 @@ def rows(path: Path) -> Iterator[RawRow]:
             None,
             {
                 "rewarder": rewarder,
-                "pair": str(label),
+                "pair": f"{subsets[at]} {label}" if repeated and at < len(subsets) else str(label),
                 "chosen": chosen,
                 "rejected": rejected,
                 "group": subsets[at] if at < len(subsets) else "",

@@ -13,6 +13,7 @@ from typing import Any
 from bon.benchmarks.base import BadRow, RowError, lettered
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
+from bon.core.files import open_zip
 from bon.core.text import LETTERS
 from bon.formats.base import Format, allow_long_cells, columns_of, file_rows
 
@@ -104,7 +105,9 @@ def _xlsx(path: Path) -> Iterator[dict[str, Any]]:
             "reading .xlsx needs the package openpyxl", "pip install 'bon[interop]'"
         ) from None
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        with open_zip(path):
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        book.worksheets[0].reset_dimensions()  # whatever it declares
         cells = book.worksheets[0].iter_rows(values_only=True)
         names = [str(name) for name in next(cells, ())]
         for row in cells:

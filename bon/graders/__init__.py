@@ -6,19 +6,19 @@ credit. Answers that are worth 1 to each other are one class, which a vote count
 Right answers are needed for values only: classes do not depend on them.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from importlib import import_module
+from functools import lru_cache
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import NamedTuple
 
-from bon.core.errors import BonError, one_line, suggestion
+from bon.core.errors import BonError, one_line
 from bon.core.keys import text_key
-from bon.core.plugins import Registry
 from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
+from bon.core.registry import Registry
+from bon.graders.quantities import quantity
 
 
 class Gold(NamedTuple):
@@ -29,25 +29,28 @@ class Gold(NamedTuple):
     unit: str = ""
 
 
+_PERCENT = re.compile(r"%|percent", re.IGNORECASE)
+_ABOVE_ONE = re.compile(r"0*(?:[2-9]|[1-9]\d+)(?:\.\d+)?")
 Grader = Callable[[str, Gold], float | None]
 
-GRADERS: Mapping[str, str] = MappingProxyType(
+GRADERS: Registry[Grader] = Registry(
+    "grader",
+    "bon.graders",
+    lambda part: callable(part) and not isinstance(part, type),
     {
-        "exact": "bon.graders.texts",
-        "f1": "bon.graders.texts",
-        "anls": "bon.graders.texts",
-        "vqa": "bon.graders.texts",
-        "number": "bon.graders.numbers",
-        "relaxed": "bon.graders.numbers",
-        "math": "bon.graders.mathematics",
-        "items": "bon.graders.structures",
-        "iou": "bon.graders.structures",
-    }
+        "exact": "bon.graders.texts:exact",
+        "f1": "bon.graders.texts:f1",
+        "anls": "bon.graders.texts:anls",
+        "vqa": "bon.graders.texts:vqa",
+        "number": "bon.graders.numbers:number",
+        "relaxed": "bon.graders.numbers:relaxed",
+        "math": "bon.graders.mathematics:math",
+        "items": "bon.graders.structures:items",
+        "iou": "bon.graders.structures:iou",
+    },
+    families={LMMS_EVAL: "bon.graders.lmms_eval:scorer"},
 )
-"""The module of each grader; options with letters need none."""
-
-ADDED: Registry[Grader] = Registry("bon.graders")
-"""Graders of users and of other packages, by the name that an experiment gives."""
+"""Every grader by the name that an experiment gives; options with letters need none."""
 
 
 class Grade(NamedTuple):
@@ -68,31 +71,24 @@ def grader_of(name: str) -> Grader:
         raise BonError("a model grades within a run", "set `grading: CARD` in the experiment")
     if not is_usable(name):
         raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
-    if name.startswith(LMMS_EVAL):
-        return partial(import_module("bon.graders.lmms_eval").score, name)
-    if name in GRADERS:
-        shipped: Grader = getattr(import_module(GRADERS[name]), name)
-        return shipped
-    added = ADDED.get(name)
-    if added is None:
-        raise BonError(f"no grader {name!r}", suggestion(name, graders(), cutoff=0.4))
-    return added
+    return GRADERS[name]
+
+
+def fitting(answers: Iterable[str]) -> str:
+    """Return the grader for right answers of one kind: numbers, formulas or else texts."""
+    texts = [answer for answer in answers if quantity(answer) is None]
+    if not texts:
+        return "number"
+    if not is_usable("math"):
+        return "exact"
+    from bon.graders.mathematics import is_formula
+
+    return "math" if all(map(is_formula, texts)) else "exact"
 
 
 def is_usable(name: str) -> bool:
     """Return whether the packages of a grader are installed."""
     return name != "math" or find_spec("math_verify") is not None
-
-
-def register(name: str, grader: Grader) -> None:
-    """Register a grader of one's own; a later one of the same name replaces it."""
-    ADDED.add(name, grader)
-    value.cache_clear()
-
-
-def graders() -> list[str]:
-    """Return the names of all graders, those of other packages last."""
-    return [*GRADERS, *ADDED.names()]
 
 
 @lru_cache(maxsize=1 << 17)
@@ -114,7 +110,10 @@ def gold_of(question: Question) -> Gold:
     """Return the right answers of a question without options."""
     meta, answer = question.meta, question.answer
     answers = () if answer is None else (answer, *meta.get("aliases", ()))
-    return Gold(answers, str(meta.get("tolerance", "")), str(meta.get("unit", "")))
+    unit = str(meta.get("unit", ""))
+    if not unit and _PERCENT.search(question.text) and all(map(_ABOVE_ONE.fullmatch, answers)):
+        unit = "%"  # "what percentage": 25, which 25% is as well
+    return Gold(answers, str(meta.get("tolerance", "")), unit)
 
 
 Reply = tuple[str, str | None]

@@ -13,8 +13,11 @@ import signal
 import sys
 
 from math_verify import LatexExtractionConfig, parse, verify
+from sympy import Expr, N
 
 MEMORY = 4 << 30
+CLOSE = 1e-5
+"""The relative difference up to which two values are one."""
 
 
 def equal(first: str, second: str) -> bool:
@@ -23,7 +26,14 @@ def equal(first: str, second: str) -> bool:
         parse(f"${text}$", [LatexExtractionConfig()], "no_fallback", parsing_timeout=None)
         for text in (first, second)
     )
-    return bool(own and right and verify(right, own, timeout_seconds=None))
+    if not (own and right and verify(right, own, timeout_seconds=None)):
+        return False
+    # math-verify rounds to six decimals, where all tiny values are one.
+    values = [parsed[0] for parsed in (own, right)]
+    if all(isinstance(value, Expr) and value.is_number for value in values):
+        one, other = (abs(N(value, 30)) for value in values)
+        return bool(abs(one - other) <= CLOSE * max(one, other))
+    return True
 
 
 def main() -> None:

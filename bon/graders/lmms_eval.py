@@ -7,7 +7,7 @@ metric of the task that is a number of one response counts. Its code runs in thi
 import json
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,9 +15,14 @@ from typing import Any
 
 from bon.core.errors import BonError, one_line, suggestion
 from bon.core.records import LMMS_EVAL
-from bon.graders import Gold
+from bon.graders import Gold, Grader
 
 _TASK = re.compile(r"""^task:\s*["']?([\w.-]+)["']?\s*$""", re.MULTILINE)
+
+
+def scorer(name: str) -> Grader:
+    """Return the grader of a task."""
+    return partial(score, name)
 
 
 def score(name: str, text: str, gold: Gold) -> float | None:

@@ -4,30 +4,36 @@ It runs in a process of its own, limited in time and memory, since a formula may
 without end. What cannot be shown to be equal within the limits is wrong.
 """
 
-import json
 import re
-import subprocess
 import sys
-import threading
-from select import select
 
-from bon.core.errors import BonError
+from bon.core.line_process import LineProcess
 from bon.graders import Gold
-from bon.graders.numbers import number, quantity
+from bon.graders.numbers import number
+from bon.graders.quantities import normal, quantity
 from bon.graders.texts import exact
 
 MAX_LENGTH = 400
 SECONDS = 5
 """Of CPU time for one comparison, so that a busy machine gives the same grades."""
 
-PATIENCE = 120.0
-"""Seconds until a process that neither answers nor ends is stopped."""
-
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min)\b")
-_WORD = re.compile(r"[^\W\d_]{3,}|__")
+_MATRIX = re.compile(r"(\\(?:begin|end)\s*)\{[pbvVB]?(?:small)?matrix\}")
+_WORD = re.compile(
+    r"(?<![^\W\d_])(?=[^\W\d_]*[aeiouà-ÿ\u0370-\uffff])[^\W\d_]{3,}|__", re.IGNORECASE
+)
+_PRODUCT = re.compile(
+    r"(?<=[\d+*/^{}()=-])[a-zA-Z]+(?![^\W\d_])|(?<![^\W\d_])[a-zA-Z]+(?=[\d+*/^{}()=-])"
+)
+_CALCULUS = re.compile(r"\\(?:int|oint|partial|d?frac\s*\{\s*d)")
+_LETTERS = re.compile(
+    rf"\\(?:begin|end)\{{\w+\}}|{_COMMAND.pattern}|{_FUNCTIONS.pattern}|([A-Za-z](?: ?[A-Za-z])+)"
+)
+_OPERATOR = re.compile(r"\\[A-Za-z]+|[\^=+*/√π]|\d")
+_AND = re.compile(r"\s*(?:,\s*)?(?:\band\b|、|，)\s*")
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
-_SPACING = re.compile(r"\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
+_SPACING = re.compile(r"(?<!\\)\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
 
 
 def math(answer: str, gold: Gold) -> float | None:
@@ -41,16 +47,40 @@ def math(answer: str, gold: Gold) -> float | None:
 
 
 def _equal(own: str, right: str, gold: Gold) -> bool:
-    if quantity(own) is not None and quantity(right) is not None:
-        return bool(number(own, gold._replace(answers=(right,))))
+    numbers = [quantity(text) for text in (own, right)]
+    if all(numbers):
+        same = bool(number(own, gold._replace(answers=(right,))))
+        if same or not any(one and one.unit for one in numbers):  # units may be letters: 4ab
+            return same
     # Of words, formulas would be products of letters: "red" would equal "der".
-    if any(_WORD.search(_FUNCTIONS.sub("", _COMMAND.sub("", text))) for text in (own, right)):
+    if any(map(_has_words, (own, right))):
         return False
-    return _CHECKER.equal(own, right)
+    return _CHECKER.ask([_multiplied(own), _multiplied(right)]) == "true\n"
+
+
+def is_formula(text: str) -> bool:
+    """Whether a text is a formula: it has operators or commands, and no words."""
+    plain = _plain(text)
+    return _OPERATOR.search(plain) is not None and not _has_words(plain) and _balanced(plain)
+
+
+def _has_words(text: str) -> bool:
+    """Whether letters are words, which have vowels and no operators, and not products."""
+    for pattern in (_MATRIX, _COMMAND, _FUNCTIONS, _PRODUCT):
+        text = pattern.sub(" ", text)
+    return _WORD.search(text) is not None
+
+
+def _multiplied(text: str) -> str:
+    """Return a formula with signs between letters: math-verify takes some for units or "dc"."""
+    if _CALCULUS.search(text):
+        return text
+    return _LETTERS.sub(lambda m: "*".join(m[1].replace(" ", "")) if m[1] else m[0], text)
 
 
 def _plain(text: str) -> str:
-    return " ".join(_SPACING.sub("", _TEXT.sub(r" \1 ", text)).split()).removesuffix(".")
+    text = _AND.sub(", ", _SPACING.sub("", _TEXT.sub(r" \1 ", normal(text))))
+    return " ".join(_MATRIX.sub(r"\1{pmatrix}", text).split()).removesuffix(".")
 
 
 def _balanced(text: str) -> bool:
@@ -62,41 +92,7 @@ def _balanced(text: str) -> bool:
     return depth == 0
 
 
-class _Checker:
-    """The process that compares formulas; it is started on use, and anew if it was stopped."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-
-    def equal(self, first: str, second: str) -> bool:
-        """Return whether two formulas are equal; False if this takes too long."""
-        with self._lock:
-            if self._process is None:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "bon.graders.formulas", str(SECONDS)],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                    text=True, bufsize=1,
-                )  # fmt: skip
-                if not self._read(self._process):
-                    raise BonError("math-verify does not start", "pip install 'bon[math]'")
-            process = self._process
-            assert process.stdin is not None
-            process.stdin.write(json.dumps([first, second]) + "\n")
-            process.stdin.flush()
-            return self._read(process) == "true\n"
-
-    def _read(self, process: "subprocess.Popen[str]") -> str:
-        """Return the next line; empty if the process has ended or does not answer."""
-        assert process.stdout is not None
-        line = ""
-        if select([process.stdout], [], [], PATIENCE)[0]:
-            line = process.stdout.readline()
-        if not line:
-            process.kill()
-            process.communicate()
-            self._process = None
-        return line
-
-
-_CHECKER = _Checker()
+_CHECKER = LineProcess(
+    [sys.executable, "-m", "bon.graders.formulas", str(SECONDS)],
+    "math-verify is needed: pip install 'bon[math]'",
+)

@@ -7,7 +7,11 @@ from bon.graders.texts import plain
 
 IOU_THRESHOLD = 0.5
 
-_SEPARATORS = re.compile(r"\s*(?:[,;\n]|\band\b|&)\s*", re.IGNORECASE)
+_SEPARATORS = re.compile(
+    r"\s*(?:[,;、，；\n]|\band\b|&|(?<=\b[A-Za-z])/(?=[A-Za-z]\b)|(?<=\))\s*/?\s*(?=\())\s*",
+    re.IGNORECASE,
+)
+_ENCLOSED = re.compile(r"^[\[({]([^\[\](){}]*)[\])}]$")
 _BOX = re.compile(r"[\s()\[\]{}<>|,;:\"'/]|bbox_2d|bbox|box_start|box_end|box")
 _CORNERS = re.compile(r"(?:(?:^|_)-?(?:\d+\.?\d*|\.\d+)){4}")
 
@@ -31,8 +35,8 @@ def iou(answer: str, gold: Gold) -> float | None:
 
 
 def _items(text: str) -> frozenset[str]:
-    parts = _SEPARATORS.split(text.strip().strip("[](){}"))
-    return frozenset(item for part in parts if (item := plain(part)))
+    parts = _SEPARATORS.split(_ENCLOSED.sub(r"\1", text.strip()))
+    return frozenset(item for part in parts if (item := plain(_ENCLOSED.sub(r"\1", part))))
 
 
 def _box(text: str) -> tuple[float, ...] | None:

@@ -2,16 +2,14 @@
 
 import re
 import string
-import unicodedata
 from collections import Counter
 
 from bon.graders import Gold
-from bon.graders.numbers import NUMERALS
+from bon.graders.quantities import NUMERALS, normal
 
-_DASHES = re.compile("[‐‑‒–—―−]")
 _JOINTS = re.compile(r"\s*([,;:()\[\]{}])\s*")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_DIGITS = {word: str(number) for number, word in enumerate(NUMERALS)} | {"none": "0"}
+_DIGITS = {word: str(number) for number, word in enumerate(NUMERALS[:11])} | {"none": "0"}
 _PUNCTUATION = re.compile(r"[;/\[\]\"{}()=+\\_\-><@`,?!]")
 ANLS_THRESHOLD = 0.5
 
@@ -36,7 +34,7 @@ def anls(answer: str, gold: Gold) -> float | None:
     best = 0.0
     for text in gold.answers:
         right = " ".join(text.lower().split())
-        longest = max(len(answer), len(text))
+        longest = max(len(own), len(right))
         if abs(len(own) - len(right)) <= longest * (1 - ANLS_THRESHOLD):
             best = max(best, 1 - _distance(own, right) / longest)
     return best if best >= ANLS_THRESHOLD else 0.0
@@ -60,8 +58,8 @@ def vqa(answer: str, gold: Gold) -> float | None:
 
 def plain(text: str) -> str:
     """Return the text that is compared."""
-    text = _DASHES.sub("-", unicodedata.normalize("NFKC", text)).replace("’", "'").casefold()
-    return _JOINTS.sub(r"\1", " ".join(text.split())).strip(" .\"'“”‘’")
+    bare = _JOINTS.sub(r"\1", " ".join(normal(text).casefold().split()))
+    return bare.strip(" \"'“”‘’").rstrip(" .。\"'“”‘’").lstrip(" \"'“”‘’")
 
 
 def _words(text: str) -> list[str]:

@@ -4,20 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bon.benchmarks import BadRow, adapter, benchmarks, load_pairs, load_questions
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs, load_questions
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import file_hash, removed_on_error
 from bon.core.keys import content_key, text_key
 from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
-from bon.formats import forms_of, named
+from bon.formats import FORMATS, forms_of
 from bon.formats.answers import Answers, read_answers
 from bon.formats.base import ROLES, Format, columns_of, whole_rows
 from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import read_tables
+from bon.graders import grader_of
 from bon.importing.imported_rows import (
     ImportedRecords,
+    beyond_options,
     candidate_of,
     candidates,
     judgements,
@@ -36,7 +38,8 @@ def import_files(
     policy: str,
     directory: Path,
     *,
-    reader: str = "official",
+    extractor: str = "official",
+    grader: str = "",
     columns: Mapping[str, str] | None = None,
     form: str = "",
     questions: str = "",
@@ -48,9 +51,13 @@ def import_files(
 
     `columns` maps roles to columns of response files. `questions` is the benchmark, file or run
     with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
-    adapter reads pairs with texts. Returns the responses read, none for a `bon export`.
+    adapter reads pairs with texts. `grader` grades free answers whose rows name none.
+    Returns the responses read, none for a `bon export`.
     """
-    texts_only = {"reader": reader} if reader != "official" else {}
+    texts_only = {"extractor": extractor} if extractor != "official" else {}
+    texts_only |= {"grader": grader} if grader else {}
+    if grader:
+        grader_of(grader)
     if len(files) == 1 and is_export(files[0]):
         refuse_unused(
             "an export is restored as it was",
@@ -68,7 +75,7 @@ def import_files(
     if len(tables) == len(formats):
         refuse_unused("no file holds responses to read", **texts_only)
     named_benchmark = benchmark
-    benchmark = benchmark or _benchmark([(f, named("pairs")) for f in readers] or formats)
+    benchmark = benchmark or _benchmark([(f, FORMATS["pairs"]) for f in readers] or formats)
     with removed_on_error(directory), Store(directory) as store:
         pairs = [
             row
@@ -83,7 +90,7 @@ def import_files(
             for file, f in formats
             if f.table == "answers"
         ]
-        answers = read_answers(texts, store.images) if texts else Answers()
+        answers = read_answers(texts, store.images, grader=grader) if texts else Answers()
         if not any(f.bare or f.imageless for _, f in formats):
             refuse_unused("the files hold their questions", questions=questions)
         keys: Iterator[tuple[Question, Mapping[int | str, str]]] = (
@@ -104,7 +111,7 @@ def import_files(
             refuse_unused("the files hold no candidates", policy=policy)
         if not policy and (answers.questions or scores.questions):
             raise BonError("the responses have no policy name", "add --policy NAME")
-        setup = _setup(answers, scores, policy, reader, benchmark)
+        setup = _setup(answers, scores, policy, extractor, benchmark)
         with starting(setup, store, replace=replace):
             _write(store, setup, answers, scores, files)
             _print_summary(store, answers, scores, files, quiet=quiet)
@@ -137,14 +144,14 @@ def _write(
     store.set_pairs((benchmark, pair) for pair in scores.pairs)
     notes, policy = [*_notes(scores)], ""
     for loaded in setup.policies:  # one, or none of a benchmark alone
-        policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
+        policy, spec, extractor = loaded.card.name, loaded.spec, loaded.card.extractor
         store.add_candidates(
-            candidate_of(policy, spec, reader, row.question, text)
+            candidate_of(policy, spec, extractor, row.question, text)
             for row in answers.questions
             for text in row.texts
         )
         store.add_candidates(candidates(scores, policy, spec))
-        notes += notes_of_answers(answers, reader)
+        notes += notes_of_answers(answers, extractor)
     bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
     store.set_bad_rows((name, row.id, row.reason) for name, row in bad)
     for rewarder in setup.rewarders:
@@ -193,6 +200,19 @@ def _print_summary(
         where = f"{files[0]} " if len(files) == 1 else ""
         first = f"{where}{bad[0].id}: {bad[0].reason}"
         say(f"rows that cannot be read: {len(bad)}, the first: {first}", quiet=quiet)
+    if answers.grader:
+        why = {"number": "are numbers", "math": "are formulas"}.get(answers.grader, "are texts")
+        say(
+            f"free answers are graded by {answers.grader}: the right ones {why} (--grader names "
+            "another)",
+            quiet=quiet,
+        )
+    if beyond := beyond_options(answers):
+        say(
+            f"{len(beyond)} questions whose right letter is no option, the first: {beyond[0]}; "
+            "every response to them counts as wrong",
+            quiet=quiet,
+        )
     if leaked := store.count("questions", "leaked > 0"):
         prompts = {pair.prompt for pair in scores.pairs}
         same = sum(question.text in prompts for question in store.questions())
@@ -238,18 +258,18 @@ def _benchmark(formats: Sequence[tuple[Path, Format]]) -> str:
 def _pairs_adapter(file: Path, benchmark: str) -> str:
     """Return the adapter for a file of pairs with texts: the benchmark's own, or `preference`."""
     columns = columns_of(file)
-    known = [name for name in (benchmark, "preference") if name in benchmarks()]
+    known = [name for name in (benchmark, "preference") if name in BENCHMARKS]
     fits = (
         name
         for name in known
-        if adapter(name).kind == "pairs"
-        and any({*form.need.values()} <= columns for form in adapter(name).forms)
+        if BENCHMARKS[name].kind == "pairs"
+        and any({*form.need.values()} <= columns for form in BENCHMARKS[name].forms)
     )
     return "" if "rewarder" in columns else next(fits, "")
 
 
 def _setup(
-    answers: Answers, scores: ImportedRecords, policy: str, reader: str, benchmark: str
+    answers: Answers, scores: ImportedRecords, policy: str, extractor: str, benchmark: str
 ) -> Setup:
     """Return the experiment that the files amount to."""
     rows = [repr(row) for row in scores.labels.values()]
@@ -259,7 +279,7 @@ def _setup(
         "name": policy,
         "model": f"{IMPORTED}:{identity}",
         "engine": "none",
-        "reader": reader,
+        "extractor": extractor,
         "prompt": "",
         "n": len(answers.sources) or widest,
     }

@@ -30,7 +30,7 @@ from bon.importing.imported_rows import (
     notes_of_answers,
     sides_of,
 )
-from bon.policies.extractors import extract_answer
+from bon.policies.extractors import extract_for
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
 from bon.work.imported_cards import found_files, is_run, spec_in
@@ -72,7 +72,7 @@ class Imports:
             else:
                 answers = self._answers(policy)
                 rows = self._candidates_of(policy, answers)
-                notes += notes_of_answers(answers, policy.card.reader)
+                notes += notes_of_answers(answers, policy.card.extractor)
             stored = self._store.add_candidates(rows)
             if not stored:
                 raise BonError(
@@ -166,7 +166,7 @@ class Imports:
             if question := self._questions_here.match(row.question, card.name):
                 for text in row.texts:
                     if text.index < card.n:
-                        yield candidate_of(card.name, spec, card.reader, question, text)
+                        yield candidate_of(card.name, spec, card.extractor, question, text)
 
     def _candidates_of_run(self, policy: Policy, directory: Path, name: str) -> Iterator[Candidate]:
         card, spec = policy.card, policy.spec
@@ -295,7 +295,7 @@ def _candidate(card: PolicyCard, spec: str, question: Question, row: Candidate) 
     """Return another run's candidate as one of this card, its answer extracted as here."""
     answer, outcome = row.answer, row.outcome
     if row.outcome != "error" and row.finish != WITHOUT_TEXT:
-        answer, outcome = extract_answer(row.text, question.options, card.reader)
+        answer, outcome = extract_for(question, row.text, card.extractor)
     return row._replace(
         key=candidate_key(spec, question.key, row.index),
         question=question.key,

@@ -21,7 +21,7 @@ from bon.formats.score_tables import (
     ScoreTables,
 )
 from bon.graders import is_right
-from bon.policies.extractors import ExtractorName, extract_answer
+from bon.policies.extractors import ExtractorName, extract_for
 from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
 from bon.work.imported_cards import Scores
@@ -228,11 +228,11 @@ def _side(pair: str, side: str) -> str:
 
 
 def candidate_of(
-    policy: str, spec: str, reader: ExtractorName, question: Question, text: Text
+    policy: str, spec: str, extractor: ExtractorName, question: Question, text: Text
 ) -> Candidate:
     """Return one imported text as a candidate, its answer extracted by bon."""
     response = text.text or ""
-    answer, outcome = extract_answer(response, question.options, reader)
+    answer, outcome = extract_for(question, response, extractor)
     return Candidate(
         key=candidate_key(spec, question.key, text.index),
         question=question.key,
@@ -249,7 +249,13 @@ def candidate_of(
     )
 
 
-def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
+def beyond_options(answers: Answers) -> list[str]:
+    """Return the ids of questions whose right letter is no option."""
+    rows = (row.question for row in answers.questions)
+    return [question.id for question in rows if question.meta.get("answer_not_in_options")]
+
+
+def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str]:
     """Yield notes on truncated cells, greedy repeats and differences from the tool's results."""
     cut = [
         row.question.id
@@ -263,6 +269,11 @@ def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
             f"{cut[0]}. A spreadsheet cut them off; let the tool write a table (VLMEvalKit: "
             "PRED_FORMAT=tsv)."
         )
+    if beyond := beyond_options(answers):
+        yield (
+            f"{len(beyond)} questions have a right letter that is no option, the first is "
+            f"{beyond[0]}: every response to them counts as wrong."
+        )
     several = [row for row in answers.questions if len(row.texts) > 1]
     alike = sum(len({text.text for text in row.texts}) == 1 for row in several)
     if several and alike > 0.9 * len(several):
@@ -271,7 +282,7 @@ def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
             "again: repeats of a greedy policy are one candidate, not samples."
         )
     rows = [
-        (row.question, text, extract_answer(text.text or "", row.question.options, reader)[0])
+        (row.question, text, extract_for(row.question, text.text or "", extractor)[0])
         for row in answers.questions
         for text in row.texts
         if text.parsed is not None or text.correct is not None

@@ -1,27 +1,43 @@
 """How many rows the datasets of an experiment have, and how many tokens a row."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from PIL import Image
 
-from bon.benchmarks import BadRow, adapter, load_pairs, load_questions
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs, load_questions
 from bon.benchmarks.rows import count_rows, local_files
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import Question
 from bon.experiment.cards import Loaded
-from bon.experiment.config import IMPORTED, DatasetSpec
-from bon.planning.image_tokens import TYPICAL, Size, tokens_of
+from bon.experiment.config import IMPORTED, Card, DatasetSpec, TokensByArea
 from bon.storage.store import Store
 from bon.work.imported_cards import questions_in
 from bon.work.preflight import sees_images
 from bon.work.setup import Setup, located
 
 IN_RUN = "in the run"
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
+
+TYPICAL: tuple[Size, ...] = (
+    (650, 640), (268, 140), (684, 290), (1150, 928), (248, 297), (534, 206), (1262, 634),
+    (202, 158), (485, 232), (1399, 1123), (200, 154), (464, 480), (180, 146), (432, 273),
+    (970, 1084), (432, 318), (650, 810), (600, 562), (252, 154), (282, 358), (384, 259),
+    (720, 540), (1500, 1176), (177, 198), (504, 331),
+)  # fmt: skip
+"""Sizes of 25 images of MMMU-Pro, for datasets that are not local."""
+
+ASSUMED_TOKENS = 1000
+"""Tokens per image where the card does not tell."""
 
 QUESTION_TOKENS = 200
 """Tokens of the text of a question that is not local."""
@@ -93,11 +109,11 @@ class DatasetSizes:
             count = max((questions_in(policy.card, base) for policy in policies), default=0)
             known = "counted where the answers are from"
         elif spec.path is not None:
-            benchmark = adapter(spec.benchmark)
+            benchmark = BENCHMARKS[spec.benchmark]
             config, split = benchmark.config(spec.config), spec.split or benchmark.split
             count = sum(map(count_rows, local_files(Path(spec.path), config, split)))
             known = "counted in the file"
-        elif spec.hub is None and (published := adapter(spec.benchmark).published) is not None:
+        elif spec.hub is None and (published := BENCHMARKS[spec.benchmark].published) is not None:
             count = published.rows
             known = f"not read: the published count ({published.note})"
         elif spec.limit is not None:
@@ -120,7 +136,7 @@ class DatasetSizes:
         elif spec.columns.get("image") == "":
             per_row = 0.0
         elif spec.hub is None and spec.benchmark != IMPORTED:
-            published = adapter(spec.benchmark).published
+            published = BENCHMARKS[spec.benchmark].published
             per_row = published.images_per_row if published else 1.0
             known_images = published is not None
         if known_images and per_row > 0:
@@ -129,6 +145,18 @@ class DatasetSizes:
         self._images[name] = before + share * per_row, (*known, *(sizes or TYPICAL))
         question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]
         self._texts[name] = question, texts[1] if kind == "pairs" else CANDIDATE_TOKENS
+
+
+def tokens_of(card: Card, sizes: Sequence[Size] = TYPICAL) -> float:
+    """Return the mean tokens per image of these sizes by the card, within 20% of processors.
+
+    Models that cut an image into tiles take about the same for any image: a mean over `TYPICAL`.
+    """
+    known = card.image_tokens
+    if not isinstance(known, TokensByArea):
+        return ASSUMED_TOKENS if known is None else known
+    most = card.engine_args.get("max_pixels") or known.most
+    return fmean(math.ceil(min(width * height, most) / known.pixels) for width, height in sizes)
 
 
 def _together(tasks: tuple[Rows, ...]) -> Rows:

@@ -1,6 +1,7 @@
 """Estimate the GPU memory and disk space of local models before they are loaded.
 
-Weights and KV cache follow from the card; the vision encoder, activations and CUDA take a reserve.
+Weights and KV cache follow from the card or the checkpoint's config.json; the vision encoder,
+activations and CUDA take a reserve.
 """
 
 import os
@@ -29,36 +30,18 @@ PARALLEL_SIZES = (2, 4, 8)
 FOUR_BIT = 0.6
 """Bytes per parameter of a 4-bit checkpoint: scales, and a vision encoder in 16 bits."""
 
-KV_BYTES: Mapping[str, Mapping[float, int]] = {
-    "internvl2": {8: 131_072},
-    "internvl2.5": {8: 131_072},
-    "internvl3": {8: 57_344},
-    "ixc-2.5-reward": {7: 131_072},
-    "llama-3.2": {11: 163_840, 90: 409_600},
-    "llava-onevision": {8: 57_344, 72: 327_680},
-    "phi-3.5": {4: 393_216},
-    "pixtral": {12: 163_840},
-    "qwen3.5": {9: 32_768, 27: 65_536},  # one layer of four keeps a cache
-    "qwen3-vl": {2: 114_688, 4: 147_456, 8: 147_456, 32: 262_144},
-    "visualprm": {8: 131_072},
-}
-"""Bytes per token in 16 bits (2 · layers · KV heads · head size · 2), by family and billions of
-parameters, from the published config.json of each model."""
-
-QWEN2_KV_BYTES: Mapping[float, int] = {2: 28_672, 4: 36_864, 8: 57_344, 32: 262_144, 72: 327_680}
-"""Qwen2 and Qwen2.5, the language models of most other families."""
-
 
 @dataclass(frozen=True)
 class GpuFit:
-    """GiB per GPU of a model on `over` GPUs with a KV cache of `tokens`.
+    """GiB per GPU of a model on `over` GPUs with a KV cache of `tokens`, None where unknown.
 
-    `gpus`: GPU size -> "fits" or the setting that makes it fit.
+    `gpus`: GPU size -> "fits", "weights fit" without a known cache, or the setting that makes it
+    fit.
     """
 
     name: str
     weights: float
-    kv_cache: float
+    kv_cache: float | None
     reserve: float
     over: int
     tokens: int
@@ -67,7 +50,7 @@ class GpuFit:
     @property
     def total(self) -> float:
         """Return weights, KV cache and reserve together."""
-        return self.weights + self.kv_cache + self.reserve
+        return self.weights + (self.kv_cache or 0) + self.reserve
 
 
 def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
@@ -84,8 +67,8 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     settings = _settings(card)
     weights = parameters * _bytes_per_parameter(card, settings) / GIB
     text_alone = known is not None and not known.reads_images
-    kv_bytes = known.kv_bytes if known is not None and text_alone else None
-    kv_per_token = (kv_bytes or _family_kv(card, parameters)) / GIB
+    kv_bytes = card.kv_bytes or (known.kv_bytes if known is not None else None)
+    kv_per_token = (kv_bytes or 0) / GIB
     tokens = int(settings.get("max_model_len") or PER_SEQUENCE)
     limits_images = card.engine_args.get("max_pixels") or settings.get("mm_processor_kwargs")
     bounded = text_alone or limits_images
@@ -98,9 +81,11 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     def advice(available: float) -> str:
         needed = weights + kv_per_token * tokens
         if needed / over <= available:
-            return "fits"
+            return "fits" if kv_bytes else "weights fit"
         options = []
-        context = int((available * over - weights) / kv_per_token) // 1024 * 1024
+        context = 0
+        if kv_bytes:
+            context = int((available * over - weights) / kv_per_token) // 1024 * 1024
         if engine.shorten and MIN_CONTEXT <= context < tokens:
             options.append(engine.shorten.format(context))
         sizes = (k for k in PARALLEL_SIZES if k > over and needed / k <= available)
@@ -114,7 +99,7 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     return GpuFit(
         name=card.name,
         weights=weights / over,
-        kv_cache=kv_per_token * tokens / over,
+        kv_cache=kv_per_token * tokens / over if kv_bytes else None,
         reserve=reserve,
         over=over,
         tokens=tokens,
@@ -135,15 +120,6 @@ def _bytes_per_parameter(card: Card, settings: Mapping[str, Any]) -> float:
     if any(word in text for word in ("fp8", "int8", "w8a8")):
         return 1.0
     return 4.0 if str(settings.get("dtype")) == "float32" else 2.0
-
-
-def _family_kv(card: Card, parameters: float) -> int:
-    billions = parameters / 1e9
-    family = card.family
-    if family not in KV_BYTES and "qwen3" in card.model.lower():
-        family = "qwen3-vl"
-    table = KV_BYTES.get(family, QWEN2_KV_BYTES)
-    return table[min(table, key=lambda size: abs(size - billions) / size)]
 
 
 CHECKPOINT_BYTES = 2

@@ -16,17 +16,18 @@ from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
 from bon.engines.free_gpu_memory import USABLE
 from bon.experiment.cards import Loaded
-from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
+from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.planning.dataset_sizes import (
+    ASSUMED_TOKENS,
     CANDIDATE_TOKENS,
     CHARACTERS,
     IN_RUN,
     N_MEASURED,
     QUESTION_TOKENS,
+    TYPICAL,
     DatasetSizes,
     Rows,
 )
-from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
 from bon.planning.model_sizes import (
     PER_SEQUENCE,
     RESERVE,
@@ -67,10 +68,10 @@ _REPLIES = ", ".join(
     f"{count} tokens ({kind})" for kind, count in REPLY_TOKENS.items() if count > 1
 )
 ASSUMPTIONS = (
-    f"images: tokens by area, or the mean of the model's family, within 20%; sizes from the "
+    f"images: tokens by the cards' `image_tokens`, within 20%; sizes from the "
     f"first {N_MEASURED} rows of a local dataset, else from {len(TYPICAL)} images of MMMU-Pro, one "
-    f"per question or pair (MMRB2: 4.2, prompts excluded); {DEFAULT_TOKENS:,} tokens for families "
-    "that are not listed",
+    f"per question or pair (MMRB2: 4.2, prompts excluded); {ASSUMED_TOKENS:,} tokens where a card "
+    "does not tell",
     f"text: as in the first {N_MEASURED} rows of a local dataset, {CHARACTERS} characters a token, "
     f"else {QUESTION_TOKENS} tokens per question and {CANDIDATE_TOKENS} per response of a pair; "
     f"{PROMPT_TOKENS} of judge instructions, {CANDIDATE_TOKENS} per candidate",
@@ -87,7 +88,8 @@ ASSUMPTIONS = (
     "measured seconds per call replace these where a run on this machine in the same folder has "
     "used a model under the same settings",
     f"GPU memory: weights in 16 bits unless the card says otherwise, a KV "
-    f"cache of max_model_len tokens (default {PER_SEQUENCE:,}), and {RESERVE:g} GiB for the vision "
+    f"cache of max_model_len tokens (default {PER_SEQUENCE:,}) where the card's `kv_bytes` or "
+    f"config.json tells its size, and {RESERVE:g} GiB for the vision "
     f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USABLE:.0%} of "
     "the card",
 )
@@ -405,11 +407,11 @@ def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tu
 
 def _price(work: Work, card: Card, prompt_tokens: float, reply_tokens: float) -> None:
     work.prompt_tokens, work.reply_tokens = round(prompt_tokens), round(reply_tokens)
-    if isinstance(card.cost, Price):
-        paid = prompt_tokens * card.cost.input_per_million
-        work.dollars = (paid + reply_tokens * card.cost.output_per_million) / 1e6
+    if price := card.price:
+        paid = prompt_tokens * price.input_per_million
+        work.dollars = (paid + reply_tokens * price.output_per_million) / 1e6
     elif card.size is not None and card.placement.gpus:
-        operations = 2 * card.size
+        operations = 2 * (card.active or card.size)
         seconds = operations * (prompt_tokens / PROMPT_FLOPS + reply_tokens / REPLY_FLOPS)
         work.gpu_hours = seconds / 3600
 

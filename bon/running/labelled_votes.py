@@ -12,6 +12,7 @@ from bon.analysis.data.tables import Tables
 from bon.core.errors import BonError, some
 from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
+from bon.core.text import table_cell
 from bon.formats.base import columns_of, whole_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -94,7 +95,9 @@ def labels_of(path: Path, columns: dict[str, str], passing: float | None = None)
     for column, default in (("annotator", "labels"), ("probability", np.nan)):
         frame[column] = frame.get(column, default)
     frame["annotator"] = frame["annotator"].astype(str)
-    frame = frame[frame["label"].isin([0.0, 1.0])].assign(item=frame["item"].astype(str))
+    # As `csv_text` writes them: a name that begins like a formula is quoted.
+    items = [i[1:] if table_cell(i[1:]) == i else i for i in frame["item"].astype(str)]
+    frame = frame.assign(item=items)[frame["label"].isin([0.0, 1.0])]
     return frame[["item", "label", "annotator", "probability"]]
 
 

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
+from rich.text import Text
 
 from bon.core.console import say, stderr
 from bon.core.files import write_atomic
@@ -122,6 +123,7 @@ class Reporter:
             )
         self._started = self._shown = time.monotonic()
         self._written = 0.0
+        self._waits: Sequence[str] = ()
         self._curve: list[dict[str, float]] = []
 
     def __enter__(self) -> "Reporter":
@@ -142,9 +144,10 @@ class Reporter:
             self._say(left=False)
         self._write()
 
-    def update(self, workers: int = 1) -> None:
-        """Measure and show how far the sources are."""
+    def update(self, workers: int = 1, waits: Sequence[str] = ()) -> None:
+        """Measure and show how far the sources are, and what they wait for."""
         self.pace.update(workers)
+        self._waits = waits
         now = time.monotonic()
         if not self._bars and now - self._shown >= LINE_SECONDS:
             self._shown = now
@@ -167,7 +170,11 @@ class Reporter:
             table.add_row(LABELS[row.stage], bar, f"{row.done}/{row.total}", format_rate(row.rate))
         if self._bars is None or not self._bars.is_started:
             return Group(table)
-        return Group(table, format_time_left(self.pace.seconds_left() or None))
+        state = [format_time_left(self.pace.seconds_left() or None), *self._waiting()]
+        return Group(table, Text("; ".join(filter(None, state)), overflow="ellipsis", no_wrap=True))
+
+    def _waiting(self) -> list[str]:
+        return [f"waiting: {wait}" for wait in self._waits]
 
     def _say(self, *, left: bool) -> None:
         parts = [
@@ -177,7 +184,8 @@ class Reporter:
         ]
         if parts:
             time_left = format_time_left(self.pace.seconds_left()) if left else ""
-            say("; ".join(filter(None, [*parts, time_left])), quiet=self._quiet)
+            line = filter(None, [*parts, time_left, *self._waiting()])
+            say("; ".join(line), quiet=self._quiet)
 
     def _write(self) -> None:
         rows = [{**asdict(row), "label": LABELS[row.stage]} for row in self.pace.stages()]
@@ -186,7 +194,8 @@ class Reporter:
         if len(self._curve) > CURVE_POINTS:
             del self._curve[1:-1:2]
         left = self.pace.seconds_left()
-        note_phase(self._file, "computing", stages=rows, seconds_left=left, curve=self._curve)
+        state = {"seconds_left": left, "waits": [*self._waits]}
+        note_phase(self._file, "computing", stages=rows, curve=self._curve, **state)
 
 
 def note_phase(file: Path | None, phase: str, **values: Any) -> None:

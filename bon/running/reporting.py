@@ -14,7 +14,7 @@ from bon.core.files import write_atomic
 from bon.core.records import Judgement
 from bon.core.validation import validate
 from bon.experiment.cards import Loaded
-from bon.experiment.config import AnalysisConfig, PolicyCard, Price
+from bon.experiment.config import AnalysisConfig, PolicyCard
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import Document
 from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
@@ -259,7 +259,7 @@ def _model_cost(loaded: Loaded[Any], store: Store, dollars: float) -> ModelCost 
     card, scale = loaded.card, PER / count
     effort = store.effort(loaded.spec)
     worker_seconds = effort.busy + effort.waited if effort else 0.0
-    priced = dollars > 0 or isinstance(card.cost, Price)
+    priced = dollars > 0 or card.price is not None
     return ModelCost(
         model=card.name,
         role="policy" if isinstance(card, PolicyCard) else "rewarder",

@@ -9,7 +9,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -19,7 +19,7 @@ from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
 from bon.core.keys import text_key
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
-from bon.experiment.cards import Loaded, load_rewarder
+from bon.experiment.cards import Loaded, load_rewarder, need_limit
 from bon.experiment.config import RewarderCard
 from bon.experiment.upstream import example_texts, fetched
 from bon.rewarders.registry import rewarder_class
@@ -64,9 +64,18 @@ class RewarderCheck:
     faults: list[str] = field(default_factory=list)
 
 
-def check_rewarder(name: str, *, allow_remote_code: bool = False) -> RewarderCheck:
-    """Load the model of a card and check it; BonError if the card is wrong or it cannot run."""
+def check_rewarder(
+    name: str, *, allow_remote_code: bool = False, max_cost: float | None = None
+) -> RewarderCheck:
+    """Load the model of a card and check it; BonError if the card is wrong or it cannot run.
+
+    max_cost: what the check may cost in US dollars; a card with a price needs it.
+    """
     loaded = load_rewarder(name, Path.cwd())
+    need_limit(loaded.card, max_cost)
+    if loaded.card.is_paid and max_cost is not None:
+        capped = {**loaded.card.engine_args, "spending_cap": max_cost}
+        loaded = replace(loaded, card=loaded.card.model_copy(update={"engine_args": capped}))
     if loaded.card.kind == "ensemble":
         raise BonError(f"{name} is an ensemble", "try its members, each by its name")
     if str(loaded.base) not in sys.path:  # a class of the user lies beside its card

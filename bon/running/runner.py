@@ -1,6 +1,7 @@
 """An experiment from start to report."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,11 @@ from bon.core.console import say
 from bon.core.errors import Incomplete
 from bon.dispatch.connection import connected, starts_local_ray
 from bon.dispatch.source import Source
+from bon.experiment.cards import CardT, Loaded
 from bon.running.progress import Reporter, note_phase
 from bon.running.start import start
 from bon.running.tally import Tally
+from bon.running.weights import fetch_weights
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
@@ -61,11 +64,15 @@ def compute(
     *,
     quiet: bool = False,
     progress_file: Path | None = None,
+    ledger: Path | None = None,
 ) -> RunCompleteness:
-    """Sample missing candidates and make missing judgements, on Ray."""
+    """Sample missing candidates and make missing judgements, on Ray.
+
+    `ledger`: that of the run which this one belongs to, whose cap bounds both together.
+    """
     began = time.monotonic()
     sources = make_sources(setup, store)
-    tally = Tally(setup, store)
+    tally = Tally(setup, store, ledger)
     status = None
     if store.has("candidates") or store.has("judgements"):
         status = completeness(setup, store)
@@ -116,6 +123,9 @@ def work_off(
     check_models(setup, models, here=starts_local_ray(cluster.address))
     for line in retiring(setup, models):
         say(line, quiet=quiet)
+    if starts_local_ray(cluster.address):
+        loaded = [model for model in setup.models if model.card.name in models]
+        fetch_weights(loaded, partial(say, quiet=quiet))
     with (
         connected(cluster, quiet=quiet) as connection,
         Reporter(sources, quiet=quiet, file=progress_file) as progress,
@@ -126,22 +136,32 @@ def work_off(
 
 def make_sources(setup: Setup, store: Store) -> list[Source]:
     """Return all work of an experiment, in order of priority."""
-    generate = [GenerateSource(setup, store, policy) for policy in setup.policies]
-    rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.imported]
+    policies = _distinct(setup.policies)
+    generate = [GenerateSource(setup, store, policy) for policy in policies]
+    rewarders = [r for r in _distinct(setup.rewarders) if not r.card.imported]
     sources: list[Source] = [*generate]
     if setup.grader is not None:
         sources += [
             GradeSource(setup, store, policy, setup.grader, generated=partial(_is_done, candidates))
-            for policy, candidates in zip(setup.policies, generate, strict=True)
+            for policy, candidates in zip(policies, generate, strict=True)
         ]
     if setup.experiment.pairs:
         sources += [PairSource(setup, store, rewarder) for rewarder in rewarders]
     sources += [
         QuestionSource(setup, store, policy, rewarder, generated=partial(_is_done, candidates))
         for rewarder in rewarders
-        for policy, candidates in zip(setup.policies, generate, strict=True)
+        for policy, candidates in zip(policies, generate, strict=True)
     ]
     return sources
+
+
+def _distinct(models: Sequence[Loaded[CardT]]) -> list[Loaded[CardT]]:
+    """Return the models whose rows are their own: cards equal but for their name share them."""
+    first: dict[str, Loaded[CardT]] = {}
+    for model in models:
+        card = model.card.model_copy(update={"name": "", "title": ""})
+        first.setdefault(f"{model.spec} {card!r}", model)
+    return [*first.values()]
 
 
 def _is_done(source: Source) -> bool:

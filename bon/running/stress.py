@@ -5,12 +5,12 @@ rewarders under their specs, resumable like any reward benchmark.
 """
 
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.source import Source
 from bon.running.attacks import (
@@ -18,7 +18,6 @@ from bon.running.attacks import (
     WORDS,
     attack_pairs,
     attacked_setup,
-    fact_pairs,
     make_targets,
 )
 from bon.running.reporting import open_run, report_run
@@ -61,11 +60,10 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
     with Store(directory / FOLDER) as store:
         store.images = ImageStore(directory / "images")  # the run's own
         store.forget_errors()
-        facts = fact_pairs((target.question for target in targets), store.images)
-        count = store.set_pairs(chain(attack_pairs(targets), facts))
+        count = store.set_pairs(attack_pairs(targets))
         say(f"{len(targets)} questions, {count} pairs of an attack and a right answer", quiet=quiet)
         sources: list[Source] = [PairSource(setup, store, rewarder) for rewarder in rewarders]
-        tally = Tally(setup, store)
+        tally = Tally(setup, store, directory / LEDGER)
         work_off(setup, tally, sources, quiet=quiet)
         store.set_meta(engines=tally.engines, attacks=list(WORDS))
         for model, reason in tally.failed.items():

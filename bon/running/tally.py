@@ -2,18 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bon.core.console import say
 from bon.core.errors import BonError, Incomplete
+from bon.core.ledger import LEDGER, Ledger, spent_by_spec
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.cluster import Dispatcher
 from bon.dispatch.connection import Connection
 from bon.dispatch.source import Source
 from bon.dispatch.worker import Reply
-from bon.engines.endpoints.ledger import LEDGER, Ledger, spent_by_spec
-from bon.experiment.cards import Loaded
 from bon.running.progress import Reporter
 from bon.storage.store import Store
 from bon.work.setup import Setup
@@ -24,7 +24,8 @@ MIN_ROWS_TO_FAIL = 50
 class Tally:
     """Store replies, count them and their cost, and stop a model that fails too often."""
 
-    def __init__(self, setup: Setup, store: Store) -> None:
+    def __init__(self, setup: Setup, store: Store, ledger: Path | None = None) -> None:
+        """`ledger`: that of the run to which the store belongs, if it is not the store's own."""
         self.failed: dict[str, str] = {}
         self.undone: dict[str, list[str]] = {}
         self.engines: dict[str, Any] = store.meta("engines", {})
@@ -37,8 +38,9 @@ class Tally:
         self.last_error: dict[str, str] = {}
         self._noted: set[str] = set()  # models whose engine is recorded
         self._estimated: set[str] = set()
+        self._path = ledger or store.directory / LEDGER
         self._ledger: Path | None = None
-        self._in_ledger = {loaded.card.name for loaded in setup.models if _has_price(loaded)}
+        self._in_ledger = {loaded.card.name for loaded in setup.models if loaded.card.is_paid}
         self._outside_ledger = 0.0  # US dollars since the start
         self._stopped: BonError | None = None
         self._dispatcher: Dispatcher | None = None
@@ -53,16 +55,16 @@ class Tally:
         costs: Counter[tuple[str, str]] = Counter()
         for store in stores:
             costs.update(store.row_costs())
-        path = self._store.directory / LEDGER
-        if costs or path.exists() or self._in_ledger:
-            self._ledger = path
-            ledger = Ledger(path)
+        if costs or self._path.exists() or self._in_ledger:
+            self._ledger = self._path
+            ledger = Ledger(self._path)
             ledger.carry(dict(costs))
             ledger.close()
 
         def check() -> None:
             for store in stores:
                 store.check_exists()
+            self._show_progress()
 
         self._progress = progress
         self._dispatcher = Dispatcher(
@@ -80,7 +82,8 @@ class Tally:
         finally:
             # What is still reserved will never be settled.
             if self._ledger is not None and self._ledger.exists():
-                Ledger(self._ledger).close()
+                with suppress(BonError):  # the disk is full: what it hides says so
+                    Ledger(self._ledger).close()
         for store in stores:
             store.commit()
         if self._stopped is not None:
@@ -109,8 +112,11 @@ class Tally:
             self._outside_ledger += sum(row.cost for row in rows)
         self._check_cap()
         self._check_errors(model, rows)
-        if self._progress is not None:
-            self._progress.update(self._dispatcher.busy_workers if self._dispatcher else 1)
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        if self._progress is not None and self._dispatcher is not None:
+            self._progress.update(self._dispatcher.busy_workers, self._dispatcher.waits)
 
     def _record_engine(self, model: str, engine: Mapping[str, Any]) -> None:
         self.engines[model] = engine
@@ -162,10 +168,3 @@ class Tally:
         self._store.set_meta(failed=self.failed)
         if self._dispatcher is not None:
             self._dispatcher.stop_model(model)
-
-
-def _has_price(loaded: Loaded[Any]) -> bool:
-    """Whether the ledger counts what requests to a model cost."""
-    card = loaded.card
-    has_price = "price" in card.engine_args or not isinstance(card.cost, str)
-    return card.engine == "openai" and has_price

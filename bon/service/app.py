@@ -17,10 +17,12 @@ from fastapi import FastAPI
 import bon
 from bon import analysis, policies, rewarders
 from bon.core.errors import BonError
+from bon.core.ledger import Ledger
 from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
+from bon.service.online.backend import RETRY_SECONDS
 from bon.service.online.judgement_store import FILE, JudgementStore
 from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
@@ -50,14 +52,15 @@ def create_app(service: Service) -> FastAPI:
         (settings.files, "files"),
     ):
         name_folder(folder, name)
-    selector, judge = load_online(settings)
+    selector, judge = load_online(settings, service.ledger)
 
     async def load() -> None:
-        try:
-            if selector:
-                await selector.backend.start()
-        except Exception:  # Validations and pages go on; /readyz reports the missing models.
-            log.exception("no model is online")
+        while selector:
+            try:
+                return await selector.backend.start()
+            except Exception:  # Validations and pages go on; /readyz reports the missing models.
+                log.exception("no model is online")
+            await asyncio.sleep(RETRY_SECONDS[0])
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -91,12 +94,14 @@ def create_app(service: Service) -> FastAPI:
     return app
 
 
-def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None, None]:
+def load_online(
+    settings: Settings, ledger: Ledger | None = None
+) -> tuple[Selector, RewardJudge] | tuple[None, None]:
     """Read the online cards and question sets, so that an invalid one stops the start."""
     online = settings.online
     if not online.policies and not online.rewarders:
         return None, None
-    selector = Selector(online, settings.base, settings.ray_address)
+    selector = Selector(online, settings.base, settings.ray_address, ledger)
     images = settings.data / "images"
     sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
     store = JudgementStore(settings.data / FILE)

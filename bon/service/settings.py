@@ -14,41 +14,23 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class Limits(Strict):
-    """Limits of a request, a validation, an owner or the server."""
+    """What one request, validation or owner may take: what depends on the machine and the team.
 
-    questions: int = Field(20_000, ge=1)
-    pairs: int = Field(50_000, ge=1)
-    n: int = Field(256, ge=1)
-    votes: int = Field(25, ge=1)
-    models: int = Field(64, ge=1, description="policies and rewarders of one validation")
-    calls: int = Field(50_000_000, ge=1, description="planned model calls of one validation")
-    gpus_per_run: float = Field(8, ge=0)
-    actors_per_model: int = Field(64, ge=1)
-    tokens: int = Field(32_768, ge=1, description="max_tokens of a card")
-    bootstrap: int = Field(20_000, ge=100)
-    hours: float = Field(72, gt=0, description="that one attempt of a validation may take")
+    What does not is a constant where it is enforced.
+    """
+
+    n: int = Field(256, ge=1, description="candidates of a question, also of judging.deep")
+    tokens: int = Field(32_768, ge=1, description="of a reply, with what the model thinks")
+    calls: int = Field(50_000_000, ge=1, description="planned model calls of a validation")
+    gpus_per_run: float = Field(8, ge=0, description="that a validation needs at once")
+    hours: float = Field(72, gt=0, description="of one attempt of a validation")
+    queued_per_owner: int = Field(50, ge=1, description="validations that wait")
     dollars_per_owner: float = Field(20, ge=0, description="that an owner may spend, ever")
     dollars: float = Field(100, ge=0, description="that all owners may spend together")
-    queued_per_owner: int = Field(50, ge=1)
     connections: int = Field(500, ge=10, description="requests that are open at once")
-    form_seconds: float = Field(10, gt=0, description="until a body without a token is here")
-    header_bytes: int = Field(32 * 1024, ge=1024, description="of a request's line and headers")
-    experiment_bytes: int = Field(256 * 1024, ge=1024)
-    body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="of an online request")
-    body_values: int = Field(100_000, ge=1000, description="commas and brackets in such a body")
-    bodies_bytes: int = Field(256 * 1024 * 1024, ge=1024, description="of all requests at once")
-    text_chars: int = Field(200_000, ge=1, description="of one message or candidate")
-    shown_chars: int = Field(
-        100_000_000, ge=1, description="of candidates, as often as a group's comparisons show them"
-    )
-    candidates: int = Field(64, ge=1, description="of one online request")
-    images: int = Field(16, ge=0, description="of one online request")
-    image_bytes: int = Field(10 * 1024 * 1024, ge=1)
-    image_pixels: int = Field(40_000_000, ge=1)
-    image_side: int = Field(32_768, ge=1, description="pixels of an image's longer side")
-    request_pixels: int = Field(64_000_000, ge=1, description="of all images of a request")
     requests_per_minute: int = Field(6000, ge=0, description="of one token or address; 0: any")
-    request_seconds: float = Field(300, gt=0, description="that an online request may take")
+    request_seconds: float = Field(300, gt=0, description="of an online request")
+    body_bytes: int = Field(32 * 1024**2, ge=1024, description="of an online request")
 
 
 class Allow(Strict):
@@ -63,7 +45,9 @@ class Allow(Strict):
     hubs: tuple[str, ...] = Field(
         (), description="datasets of the hub besides those of bon's benchmarks; '*' for any"
     )
-    hosts: tuple[str, ...] = Field((), description="Host headers besides loopback; '*' for any")
+    hosts: tuple[str, ...] = Field(
+        (), description="Host headers besides loopback (NAME:PORT where browsers use one); '*': any"
+    )
 
 
 class Scaling(Strict):

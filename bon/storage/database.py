@@ -7,13 +7,17 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 from bon.core.errors import BonError
+from bon.core.files import sqlite_errors
+from bon.core.ledger import LEDGER, check_ledger
 
 DATABASE = "run.sqlite"
+"""What a run has cost, which the engines of endpoints write."""
 SCHEMA_VERSION = 1
 CACHE_KIB = 32 * 1024
 CHECKPOINT_KIB = 32 * 1024
@@ -56,24 +60,10 @@ CREATE INDEX judgements_failed ON judgements (spec) WHERE outcome = 'error';
 """
 
 
-@contextlib.contextmanager
-def guard(path: Path) -> Iterator[None]:
+def guard(path: Path) -> AbstractContextManager[None]:
     """Convert SQLite errors to BonError."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        text = str(error)
-        problem = f"{path} is damaged ({text})"
-        fix = f"save every row that can be read: bon doctor {path.parent} --repair"
-        if isinstance(error, sqlite3.OperationalError):
-            problem, fix = f"{path}: {text}", "check the disk and its permissions"
-            if "full" in text:
-                problem = f"the disk that holds {path.parent} is full"
-                fix = "free space and run the same command again: what was committed is kept"
-        elif "not a database" in text:
-            problem = f"{path} is not a database: nothing in it can be read"
-            fix = "put a copy of it back, or move it aside to start anew"
-        raise BonError(problem, fix) from None
+    fix = f"save every row that can be read: bon doctor {path.parent} --repair"
+    return sqlite_errors(path, fix)
 
 
 def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
@@ -144,9 +134,20 @@ class SharedDatabase:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection, for this thread alone."""
+        """Yield the connection, for this thread alone; what is written inside is so as one."""
         with self._lock:
-            yield self._db
+            if self._db.in_transaction:  # inside another
+                yield self._db
+                return
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """Return the rows of one statement."""
@@ -175,10 +176,14 @@ def take_lock(directory: Path) -> IO[str]:
 
 
 def damage_of(directory: Path) -> str:
-    """Describe the damage of a run's database; empty for a sound one.
+    """Describe the damage of a run's database or ledger; empty for sound ones.
 
-    Raises BonError if it is no database at all.
+    Raises BonError if the first is no database at all.
     """
+    return _damage_of_rows(directory) or _damage_of_ledger(directory)
+
+
+def _damage_of_rows(directory: Path) -> str:
     try:
         db = open_database(directory / DATABASE, readonly=True)
         problems = [text for (text,) in db.execute("PRAGMA integrity_check(20)")]
@@ -188,15 +193,30 @@ def damage_of(directory: Path) -> str:
     return "" if problems == ["ok"] else " ".join(problems[0].split())
 
 
+def _damage_of_ledger(directory: Path) -> str:
+    try:
+        check_ledger(directory / LEDGER)
+    except BonError as error:
+        return error.message
+    return ""
+
+
 def repair(directory: Path) -> Path:
-    """Salvage the database of a run and return the folder with its backup."""
+    """Salvage the database of a run and return the folder with its backup.
+
+    A damaged ledger is moved there: what the run's rows cost is counted from them.
+    """
     with take_lock(directory):
         folder = directory / f"backup-{datetime.now():%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
         for part in (directory / DATABASE, directory / f"{DATABASE}-wal"):
             if part.exists():
                 shutil.copy2(part, folder / part.name)
-        salvage(directory / DATABASE)
+        if _damage_of_rows(directory):
+            salvage(directory / DATABASE)
+        if _damage_of_ledger(directory):
+            for part in directory.glob(f"{LEDGER}*"):
+                part.rename(folder / part.name)
     return folder
 
 

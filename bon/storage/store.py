@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.ledger import LEDGER, spent_by_spec
 from bon.core.records import (
     BY_MODEL,
     Candidate,
@@ -27,7 +28,6 @@ from bon.core.records import (
     Question,
 )
 from bon.core.text import unicode_only
-from bon.engines.endpoints.ledger import LEDGER, spent_by_spec
 from bon.storage.database import DATABASE, guard, open_database, take_lock
 from bon.storage.row_validation import MAX_INTEGER, validate_candidate, validate_judgement
 
@@ -303,10 +303,10 @@ class Store:
         row = self._one(f"SELECT {_names(_EFFORT_COLUMNS)} FROM spent WHERE spec = ?", (spec,))
         return None if row is None else Effort(*row)
 
-    def options(self) -> dict[str, tuple[str, ...]]:
-        """Return the options of every question by key, also of inactive ones."""
+    def all_questions(self) -> dict[str, Question]:
+        """Return every question by key, also inactive ones."""
         rows = self.query("SELECT key, data FROM questions")
-        return {key: tuple(json.loads(data)["options"]) for key, data in rows}
+        return {key: self.read_question(data) for key, data in rows}
 
     def question(self, key: str) -> Question | None:
         """Return a question by key."""

@@ -26,15 +26,15 @@ from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
 from bon.core.images import ImageStore
 from bon.core.keys import content_key
+from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import RewarderSpec, engine_arguments
-from bon.engines import read_settings
+from bon.dispatch.worker import RewarderSpec
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
-from bon.experiment.cards import Loaded
-from bon.experiment.config import DatasetSpec, Placement, PolicyCard, Price
+from bon.experiment.cards import Loaded, settings_of
+from bon.experiment.config import DatasetSpec, Placement, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
@@ -267,13 +267,13 @@ def train(
         return folders
     for part in (folder / "checkpoints").glob("*.part"):  # of a training that was killed
         shutil.rmtree(part, ignore_errors=True)
-    card, arguments = policy.card, _arguments(policy, setup)
+    card, settings = policy.card, _settings(policy, setup)
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
         tasks = [
             (
-                arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]),
+                settings, _examples(arm, messages), arm.tuning, str(folders[arm.label]),
                 _sampler(arm, policy, choices.questions, messages),
             )
             for arm in missing
@@ -306,9 +306,10 @@ def is_trained(folder: Path, arm: Arm) -> bool:
     return (checkpoint(folder, arm) / DONE).is_file()
 
 
-def _arguments(policy: Loaded[PolicyCard], setup: Setup) -> dict[str, Any]:
-    remote_code = setup.experiment.allow_remote_code
-    return engine_arguments(policy.card, policy.model_path, remote_code=remote_code)
+def _settings(policy: Loaded[PolicyCard], setup: Setup) -> TransformersSettings:
+    settings = settings_of(policy, remote_code=setup.experiment.allow_remote_code)
+    assert isinstance(settings, TransformersSettings)
+    return settings
 
 
 def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
@@ -333,7 +334,7 @@ def _sampler(
 
 
 def train_arm(
-    arguments: dict[str, Any],
+    settings: TransformersSettings,
     examples: list[Example],
     tuning: Tuning,
     folder: str,
@@ -342,8 +343,6 @@ def train_arm(
     """Train one arm; its folder appears whole, with DONE in it, or not at all."""
     from bon.engines.hf.fine_tuning import fine_tune
 
-    settings = read_settings("transformers", arguments)
-    assert isinstance(settings, TransformersSettings)
     part = Path(f"{folder}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -394,7 +393,7 @@ def evaluate(
     evaluation = prepare(raw, Path(), UPLIFT)
     with Store(out) as store:
         start(evaluation, store, replace=True, quiet=True)
-        counts = compute(evaluation, store, quiet=quiet)
+        counts = compute(evaluation, store, quiet=quiet, ledger=folder.parent / LEDGER)
     if not counts.complete:
         raise Incomplete(f"{out} is not complete", "the same command evaluates what is missing")
     return out
@@ -410,11 +409,11 @@ def divergences(
 ) -> dict[str, tuple[float, ...]]:
     """Return by label how much more probable training made sampled responses, on some questions."""
     work = {}
-    arguments = _arguments(policy, setup)
+    settings = _settings(policy, setup)
     for label, rows in _sampled(evaluation, list(folders)).items():
         examples = [Example(messages_of(question, policy), row.text) for question, row, _ in rows]
         key = content_key("kl", str(folders[label].resolve()), [e.chosen for e in examples])
-        work[label] = key, (arguments, str(folders[label]), examples)
+        work[label] = key, (settings, str(folders[label]), examples)
     title = "comparing {} policies with the untrained one (KL)"
     placement = policy.card.placement
     return _kept(evaluation.parent / "kl", divergence_of, work, title, setup, placement, quiet)
@@ -446,7 +445,7 @@ def _free_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
     if not isinstance(spec, RewarderSpec):
         return None
     card = spec.loaded.card
-    return None if card.imported or isinstance(card.cost, Price) else spec
+    return None if card.imported or card.price else spec
 
 
 def _sampled(
@@ -506,12 +505,12 @@ def _kept(
     return results
 
 
-def divergence_of(arguments: dict[str, Any], trained: str, examples: list[Example]) -> list[float]:
+def divergence_of(
+    settings: TransformersSettings, trained: str, examples: list[Example]
+) -> list[float]:
     """Compare a checkpoint with the policy's model."""
     from bon.engines.hf.fine_tuning import divergence
 
-    settings = read_settings("transformers", arguments)
-    assert isinstance(settings, TransformersSettings)
     return divergence(settings, trained, examples)
 
 

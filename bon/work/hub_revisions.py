@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.console import say
-from bon.engines import engine_entry, serves
+from bon.engines import ENGINES, serves
 from bon.experiment.cards import Loaded
 from bon.storage.store import Store
 from bon.work.setup import Setup
@@ -22,17 +22,21 @@ TIMEOUT = 5.0
 _MODEL_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
+def on_hub(model: Loaded[Any]) -> bool:
+    """Return whether a model's checkpoint is loaded from the hub."""
+    card = model.card
+    return bool(
+        not card.imported
+        and "revision" in ENGINES[card.engine].settings.model_fields
+        and (card.engine != "openai" or serves(card.engine_args))
+        and _MODEL_ID.fullmatch(card.model)
+        and model.model_path == card.model  # not a folder
+    )
+
+
 def unpinned(models: Iterable[Loaded[Any]]) -> list[Loaded[Any]]:
     """Return the models on the hub whose card has no revision."""
-    return [
-        model
-        for model in models
-        if not (model.card.revision or model.card.imported)
-        and "revision" in engine_entry(model.card.engine).settings.model_fields
-        and (model.card.engine != "openai" or serves(model.card.engine_args))
-        and _MODEL_ID.fullmatch(model.card.model)
-        and model.model_path == model.card.model  # not a folder
-    ]
+    return [model for model in models if on_hub(model) and not model.card.revision]
 
 
 def commit_on_hub(model: str) -> str | None:

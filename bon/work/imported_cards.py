@@ -17,7 +17,7 @@ from bon.core.errors import BonError
 from bon.core.files import file_hash
 from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
-from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
+from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
 from bon.experiment.config import IMPORTED, Aggregate, CardRef, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
 from bon.formats.base import Format
@@ -31,14 +31,14 @@ Scores = list[tuple[str, JudgementRecord]]
 AGGREGATE: Aggregate = "product"
 """Initial aggregate of process scores; `bon report --set analysis.aggregate=…` changes it."""
 
-_KEPT = ("name", "title", "licence", "citation", "family", "size")
+_KEPT = ("name", "title", "licence", "citation", "family", "maker", "size")
 _KEPT_OF = {
-    "policies": (*_KEPT, "reader", "n"),
+    "policies": (*_KEPT, "extractor", "n"),
     "rewarders": (*_KEPT, "kind", "aggregate", "window", "votes", "orders"),
 }
 
 
-def pinned(ref: CardRef, room: Room, base: Path, origin: Origin) -> list[CardRef]:
+def pinned(ref: CardRef, role: Role, base: Path, origin: Origin) -> list[CardRef]:
     """Return the cards that a reference with `from` names; other references unchanged."""
     if not isinstance(ref, Mapping) or "from" not in ref:
         return [ref]
@@ -48,15 +48,15 @@ def pinned(ref: CardRef, room: Room, base: Path, origin: Origin) -> list[CardRef
     source = validate(Elsewhere, value if isinstance(value, Mapping) else {"files": value}, origin)
     paths = found_files(source, base)
     if is_run(paths):
-        cards = _run_cards(paths[0], room, source)
-    elif room == "policies":
+        cards = _run_cards(paths[0], role, source)
+    elif role == "policies":
         cards = [_answers_card(paths, source)]
     else:
         cards = _score_cards(paths, source)
     if "name" in ref and len(cards) > 1:
         names = ", ".join(card["title"] or card["name"] for card in cards)
         raise BonError(
-            f"{origin.place(('name',))}: {paths[0]} holds {len(cards)} {room}: {names}",
+            f"{origin.place(('name',))}: {paths[0]} holds {len(cards)} {role}: {names}",
             "leave out `name`, or say which: `from: {files: FILE, of: NAME}`",
         )
     for card in cards:
@@ -90,28 +90,28 @@ def spec_in(store: Store, name: str) -> str:
     return str(store.meta("specs", {}).get(name, ""))
 
 
-def _models_in(store: Store, room: Room) -> list[Loaded[Any]]:
+def _models_in(store: Store, role: Role) -> list[Loaded[Any]]:
     """Load the policies or rewarders of a run's experiment, without ensembles."""
     raw, base = store.meta("experiment"), store.meta("base")
     if raw is None or base is None:
         raise BonError(f"{store.directory} holds no experiment", "name a run directory, or files")
-    load = load_policy if room == "policies" else load_rewarder
+    load = load_policy if role == "policies" else load_rewarder
     models: list[Loaded[Any]] = [
-        load(ref, Path(base), raw.get("seed", 0)) for ref in raw.get(room) or ()
+        load(ref, Path(base), raw.get("seed", 0)) for ref in raw.get(role) or ()
     ]
     return [model for model in models if getattr(model.card, "kind", "") != "ensemble"]
 
 
-def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
+def _run_cards(path: Path, role: Role, source: Elsewhere) -> list[Card]:
     cards = []
     with Store(path, readonly=True) as store:
-        models = _models_in(store, room)
+        models = _models_in(store, role)
         names = ", ".join(model.card.name for model in models)
         if source.of:
             models = [model for model in models if model.card.name == source.of]
         if not models:
             raise BonError(
-                f"from: {path} holds no {repr(source.of) if source.of else room}",
+                f"from: {path} holds no {repr(source.of) if source.of else role}",
                 f"name one with `of`: {names}" if names else "name a run that has some",
             )
         for model in models:
@@ -120,7 +120,7 @@ def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
                 raise BonError(
                     f"from: {path} has no rows of {model.card.name}", "run it, or name another"
                 )
-            card = frozen(store, room, model.card, spec)
+            card = frozen(store, role, model.card, spec)
             cards.append({**card, "from": _written(source, model.card.name)})
     return cards
 
@@ -129,10 +129,10 @@ def _written(source: Elsewhere, name: str) -> Card:
     return source.model_copy(update={"of": name}).model_dump(exclude_defaults=True)
 
 
-def frozen(store: Store, room: Room, model: PolicyCard | RewarderCard, spec: str) -> Card:
+def frozen(store: Store, role: Role, model: PolicyCard | RewarderCard, spec: str) -> Card:
     """Return a card for the stored rows of a spec, which is never run."""
-    card = model.model_dump(mode="json", include=set(_KEPT_OF[room]))
-    if room == "policies":
+    card = model.model_dump(mode="json", include=set(_KEPT_OF[role]))
+    if role == "policies":
         sql = 'SELECT MAX("index") + 1 FROM candidates WHERE spec = ?'
         card["n"] = min(card["n"], store.query(sql, (spec,))[0][0] or card["n"])
     elif card["kind"] == "python":

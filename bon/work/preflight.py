@@ -10,10 +10,9 @@ from typing import Any
 
 from bon.core.errors import BonError, some
 from bon.core.validation import together
-from bon.dispatch.worker import engine_arguments
-from bon.engines import engine_entry, read_settings
+from bon.engines import ENGINES
 from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
-from bon.experiment.cards import Loaded
+from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.work.setup import Setup
@@ -130,9 +129,7 @@ def _check_model(
             "take a newer card (bon list), or set retires: null if it is served where base_url is",
         )
     try:
-        arguments = engine_arguments(
-            card, model.model_path, remote_code=setup.experiment.allow_remote_code
-        )
+        settings = settings_of(model, remote_code=setup.experiment.allow_remote_code)
     except BonError as error:
         yield error
         return
@@ -141,10 +138,9 @@ def _check_model(
         yield BonError(f"card {card.name!r}: {reason}", fix)
     if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
-    settings = read_settings(card.engine, arguments)
     endpoint = settings if isinstance(settings, OpenAISettings) else None
     fixes = {
-        name: f"pip install 'bon[{card.engine}]'" for name, *_ in engine_entry(card.engine).packages
+        name: f"pip install 'bon[{card.engine}]'" for name, *_ in ENGINES[card.engine].packages
     }
     if endpoint and endpoint.starts and not endpoint.serve_command:
         fixes[endpoint.starts] = "install it, or name its command in engine_args.serve_command"

@@ -10,26 +10,18 @@ from typing import Any
 import pandas as pd
 
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
 from bon.core.errors import UNANSWERED
 from bon.core.keys import text_key
-from bon.core.records import Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import Grade, grades
-from bon.policies.extractors import (
-    NO_LETTERS,
-    BothLetters,
-    ExtractorName,
-    declines,
-    extract_both,
-)
+from bon.graders import grades
 from bon.rewarders import item_judging
-from bon.rewarders.reply_parsing import POSING, strict_difference
+from bon.rewarders.reply_parsing import STATES_VERDICT, strict_difference
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
@@ -42,7 +34,6 @@ HANDICAPS = {
     "drop": "sees no image",
     "gray": "sees no colour",
     "blur": "sees a blurred image",
-    "hide": "sees a part of the image greyed",
 }
 _CLEANED = "held characters that are not Unicode; they were replaced"
 
@@ -94,12 +85,14 @@ def deep_tables(setup: Setup, store: Store) -> Tables | None:
 
 def _questions(store: Store) -> pd.DataFrame:
     leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
-    rows = []
+    rows, clusters = [], []
     for question in store.questions():
         label = (question.key, question.id, question.dataset, question.subject)
         shape = (question.difficulty, len(question.options), question.answer)
         rows.append((*label, *shape, bool(leaked[question.key])))
-    return _frame("questions", rows)
+        clusters.append(str(question.meta.get("cluster") or ""))
+    frame = _frame("questions", rows)
+    return frame.assign(cluster=clusters) if any(clusters) else frame
 
 
 def _pairs(store: Store) -> pd.DataFrame:
@@ -123,9 +116,7 @@ def _pairs(store: Store) -> pd.DataFrame:
 def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
     asked = {question.key: question for question in store.questions()}
     rows: list[tuple[Any, ...]] = []
-    readings: list[BothLetters] = []
     for policy in setup.policies:
-        mode = policy.card.reader
         stored = store.query(
             'SELECT question, "index", text_key, answer, outcome, '
             "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
@@ -149,25 +140,10 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
                 label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)
                 rows.append((*label, answer, outcome, grade.credit, length, *numbers))
-                readings.append(_read(question, text, outcome, mode, grade))
     frame = _frame("candidates", rows)
     if frame["correct"].isin((0, 1)).all():
         frame = frame.astype({"correct": bool})
-    if not any(q.options for q in asked.values()) or all(r is NO_LETTERS for r in readings):
-        return frame
-    return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))
-
-
-def _read(
-    question: Question, text: str | None, outcome: str, mode: ExtractorName, grade: Grade
-) -> BothLetters:
-    """Return what both extractors read; of a free answer, for which there is one, its grade."""
-    if text is None or outcome == "error":
-        return NO_LETTERS
-    if question.options:
-        return extract_both(text, question.options, mode, grade.answer)
-    answer = question.answer if grade.right else grade.answer
-    return BothLetters(answer, answer, answer is None and declines(text))
+    return frame
 
 
 def _judgements(
@@ -252,7 +228,8 @@ def _rewarders(setup: Setup) -> pd.DataFrame:
         (card.name, card.kind, card.family or guessed_base(card.model or card.name), card.size)
         for card in (loaded.card for loaded in setup.rewarders)
     ]
-    return _frame("rewarders", rows)
+    frame = _frame("rewarders", rows)
+    return frame.assign(maker=[loaded.card.maker for loaded in setup.rewarders])
 
 
 def _meta(setup: Setup, store: Store) -> dict[str, Any]:
@@ -263,7 +240,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
         "tasks": {task.task: task.weight for task in setup.experiment.questions},
-        "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
+        "readers": {policy.card.name: policy.card.extractor for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),
         "sources": sources(setup, store),
@@ -331,7 +308,7 @@ def citations(setup: Setup) -> list[str]:
     """Return the BibTeX entries of the run's benchmarks and models."""
     datasets = (*setup.experiment.questions, *setup.experiment.pairs)
     known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
-    entries = [adapter(benchmark).citation for benchmark in known]
+    entries = [BENCHMARKS[benchmark].citation for benchmark in known]
     entries += [loaded.card.citation for loaded in setup.models]
     return list(dict.fromkeys(filter(None, entries)))
 
@@ -359,8 +336,8 @@ def warnings(setup: Setup, store: Store) -> list[str]:
         where = "spec = ? AND outcome != 'error' AND INSTR(error, ?)"
         if count := store.count(table, where, (loaded.spec, NOT_UNICODE)):
             lines.append(f"{count} {table} of {loaded.card.name} {_CLEANED}")
-        if count := store.count(table, where, (loaded.spec, POSING)):
-            lines.append(f"{count} {table} of {loaded.card.name}: {POSING}")
+        if count := store.count(table, where, (loaded.spec, STATES_VERDICT)):
+            lines.append(f"{count} {table} of {loaded.card.name}: {STATES_VERDICT}")
     for loaded in setup.rewarders:
         replies = (row for page in store.replies(loaded.spec) for row in page)
         if line := strict_difference(loaded.card, replies):

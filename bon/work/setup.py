@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bon.benchmarks import adapter, benchmarks
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import LMMS_EVAL
 from bon.core.validation import Origin, all_of, validate
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
-from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
-from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
+from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
+from bon.experiment.config import PRICED, CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
 from bon.rewarders.item_judging import Protocol
@@ -153,7 +153,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
 
     policy_refs = _pinned(experiment, "policies", base, origin)
     free = any(
-        (foreign(task) or task.benchmark in benchmarks()) and adapter(task.benchmark).grader
+        task.benchmark in BENCHMARKS and BENCHMARKS[task.benchmark].grader
         for task in experiment.questions
     )
     alone = all(map(foreign, experiment.questions))
@@ -182,20 +182,21 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
                 f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
             )
+    _check_priced(experiment, [*policies, *models, *filter(None, [grader])], origin)
     resolved = dict(raw)
-    for room, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
+    for role, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
-            resolved[room] = [ref for ref, _ in refs]
+            resolved[role] = [ref for ref, _ in refs]
     return Setup(experiment, base, tuple(policies), models, ensembles, grader, resolved)
 
 
 def _pinned(
-    experiment: Experiment, room: Room, base: Path, origin: Origin
+    experiment: Experiment, role: Role, base: Path, origin: Origin
 ) -> list[tuple[CardRef, Origin]]:
     """Return the card references with their origins; those with `from` are pinned."""
-    refs = getattr(experiment, room)
-    places = [origin.inside(room, at) for at in range(len(refs))]
-    makers = (partial(pinned, ref, room, base, at) for ref, at in zip(refs, places, strict=True))
+    refs = getattr(experiment, role)
+    places = [origin.inside(role, at) for at in range(len(refs))]
+    makers = (partial(pinned, ref, role, base, at) for ref, at in zip(refs, places, strict=True))
     return [(ref, at) for refs, at in zip(all_of(makers), places, strict=True) for ref in refs]
 
 
@@ -214,6 +215,17 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
                 f"{origin.place(('analysis', 'rules', at))}: analysis.rules: no rule {rule!r}",
                 f"choose among {', '.join(RULES)}",
             )
+
+
+def _check_priced(experiment: Experiment, models: Iterable[Loaded[Any]], origin: Origin) -> None:
+    """Refuse a cap on what nobody knows the price of."""
+    unpriced = [model.card.name for model in models if model.card.is_unpriced]
+    if experiment.cluster.spending_cap is not None and unpriced:
+        raise BonError(
+            f"{origin.place(('cluster', 'spending_cap'))}: cluster.spending_cap cannot count what "
+            f"card {unpriced[0]!r} costs, which has no price",
+            PRICED,
+        )
 
 
 def _check_deep(

@@ -50,13 +50,15 @@ class GenerateSource(Source):
     def steps(self) -> Iterator[list[Payload]]:
         """Yield the prompt of each question with its missing candidates."""
         card = self._policy.card
+        sees_answers = has_answer_key(card)
         for question, _, missing in samplings(self._setup, self._store, self._policy):
             if not missing:
                 yield []
                 continue
             messages = policy_messages(question, self._policy.prompt, read_image, card.images)
-            answer_key = question.answer if has_answer_key(card) else None
-            yield [Ask(question.key, messages, question.options, missing, answer_key)]
+            answer_key = question.answer if sees_answers else None
+            free = () if question.options else (question.grader, question.text)
+            yield [Ask(question.key, messages, question.options, missing, answer_key, *free)]
 
 
 class PairSource(Source):

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -16,7 +17,7 @@ from bon.core.files import write_atomic
 from bon.core.records import Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
-from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
+from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
@@ -53,10 +54,11 @@ def starting(
             failed={},
         )
         store.forget_errors("" if retry_errors else UNANSWERED)
-        questions = _active_questions(store)
+        questions, pairs = _active(store, "questions"), _active(store, "pairs")
         yield
         if previous is not None and not replace:
             _check_same(setup, store, previous.get("name", "experiment"), questions)
+            _check_whole(setup, store, previous, {"questions": questions, "pairs": pairs})
         _parse_again(setup, store)
     write_atomic(file, text)
 
@@ -75,8 +77,23 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _active_questions(store: Store) -> set[str]:
-    return {key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")}
+def _active(store: Store, table: str) -> set[str]:
+    return {key for (key,) in store.query(f"SELECT key FROM {table} WHERE active > 0")}
+
+
+def _check_whole(
+    setup: Setup, store: Store, previous: dict[str, Any], before: dict[str, set[str]]
+) -> None:
+    """Refuse data of which a part is gone, as after a download that was cut."""
+    same = [name for name in before if previous.get(name) == setup.raw.get(name)]
+    for name in same if previous.get("policies") == setup.raw.get("policies") else ():
+        left = before[name] & _active(store, name)
+        if left < before[name]:
+            raise BonError(
+                f"{len(left):,} of the {len(before[name]):,} {name} of {store.directory} are left "
+                "in its data, and the experiment names the same data",
+                "put them back, or add --replace to continue with what is left (rows stay)",
+            )
 
 
 def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> None:
@@ -87,7 +104,7 @@ def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> N
     """
     if not (store.has("candidates") and questions):
         return
-    if questions.isdisjoint(_active_questions(store)):
+    if questions.isdisjoint(_active(store, "questions")):
         other = "none of its questions is among those that the run asks"
     elif setup.experiment.name != name and not any(
         store.has("candidates", "spec = ?", (policy.spec,)) for policy in setup.policies
@@ -105,17 +122,17 @@ def _parse_again(setup: Setup, store: Store) -> None:
     """Parse all responses and replies of a model again where its parser has changed."""
     readers = store.meta("readers", {})
     for policy in setup.policies:
-        mode, noted = policy.card.reader, EXTRACTOR_VERSIONS[policy.card.reader]
+        mode, noted = policy.card.extractor, EXTRACTOR_VERSIONS[policy.card.extractor]
         if readers.get(policy.spec, mode) != noted:
-            options = store.options()
+            questions = store.all_questions()
             rows = store.query(
                 "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error'",
                 (policy.spec,),
             )
             store.set_answers(
-                (*extract_answer(text, options[question], mode), key)
+                (*extract_for(questions[question], text, mode), key)
                 for key, question, text in rows
-                if question in options
+                if question in questions
             )
         readers[policy.spec] = noted
     for rewarder in setup.rewarders:

@@ -23,7 +23,7 @@ def with_stored_specs(setup: Setup, store: Store) -> Setup:
     stored: dict[str, str] = store.meta(META, {})
 
     def resolve(model: Loaded[Any]) -> Loaded[Any]:
-        return replace(model, filed=stored.get(model.card.name, ""))
+        return replace(model, stored=stored.get(model.card.name, ""))
 
     return with_commits(setup.map_models(resolve), store)
 

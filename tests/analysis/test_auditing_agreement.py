@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bon.analysis.auditing.agreement import MISSING, alpha, kappa, pairs_of, percent
+from bon.analysis.auditing.agreement import MISSING, alpha, percent
 from bon.analysis.estimators.resampling import draw
 
 
@@ -38,18 +38,6 @@ def test_alpha_is_krippendorffs(table, published):
     found = alpha(table, drawn(table), 0.95)
     assert found.value == pytest.approx(published, abs=5e-4)
     assert found.low <= found.value <= found.high
-
-
-def test_kappa_is_cohens():
-    """Cohen (1960), p. 45: 200 cases, three categories, kappa .492 from p_o = .70, p_e = .41."""
-    table = np.array([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
-    one, other = (np.repeat(side.ravel(), table.ravel()) for side in np.indices((3, 3)))
-    draws = drawn(one, 2000)
-    found = kappa(one, other, draws, 0.95)
-    assert found.value == pytest.approx(0.492, abs=5e-4)
-    # Fleiss, Cohen and Everitt's (1969) large-sample standard error of this table is .050
-    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(0.05, abs=0.006)
-    assert percent(np.stack([one, other], axis=1), draws, 0.95).value == pytest.approx(0.7)
 
 
 tables = st.integers(2, 4).flatmap(
@@ -97,27 +85,23 @@ def test_agreement_with_oneself_is_perfect_and_without_choice_undefined():
     table = np.array([[0, 0], [1, 1], [0, 0], [2, 2]])
     draws = drawn(table)
     assert alpha(table, draws, 0.95).value == 1
-    assert kappa(table[:, 0], table[:, 1], draws, 0.95).value == 1
     whole = percent(table, draws, 0.95)
     assert whole.value == 1
     assert whole.low < 0.75, "four items cannot show that nobody ever disagrees"
     same = np.zeros((5, 2), dtype=int)
     assert alpha(same, drawn(same), 0.95).value is None
-    assert kappa(same[:, 0], same[:, 1], drawn(same), 0.95).value is None
 
 
 def test_chance_agreement_is_zero():
     rng = np.random.default_rng(3)
     table = rng.integers(0, 2, (4000, 2))
     draws = drawn(table, 200)
-    for found in (alpha(table, draws, 0.95), kappa(table[:, 0], table[:, 1], draws, 0.95)):
-        assert found.low < 0 < found.high
-        assert found.high - found.low < 0.1
+    found = alpha(table, draws, 0.95)
+    assert found.low < 0 < found.high
+    assert found.high - found.low < 0.1
 
 
-def test_who_shares_items():
-    table = np.array([[0, 1, -1], [1, 1, -1], [-1, 0, 1]])
-    assert pairs_of(table) == [(0, 1)]
+def test_no_answers_agree_on_nothing():
     nobody = np.full((3, 2), MISSING)
     assert alpha(nobody, drawn(nobody), 0.95).value is None
     assert percent(nobody, drawn(nobody), 0.95).value is None

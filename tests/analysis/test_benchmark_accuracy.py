@@ -1,11 +1,8 @@
 """Reward-benchmark accuracy: how verdicts become pairs won, and how those are counted."""
 
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, special
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis.data import verdicts
@@ -57,43 +54,17 @@ def test_outcomes_are_explicit(rows, code):
     assert one_pair(rows, preferred=1).code.tolist() == [swapped]
 
 
+def treated(ties, unparsed):
+    return OPTIONS.model_copy(update={"ties": ties, "unparsed": unparsed})
+
+
+TREATMENTS = [("half", "wrong"), ("drop", "drop"), ("wrong", "wrong"), ("half", "chance")]
+
+
 def test_treatments_of_what_is_not_decided():
     codes = np.array([[RIGHT, WRONG, TIE, UNDECIDED, NOT_ASKED]]).T
-    share = {}
-    for treatment in ("headline", "drop", "wrong", "chance"):
-        w = sets.worth_of(codes, treatment, OPTIONS)
-        share[treatment] = (w.num.sum(), w.den.sum())
-    assert share == {"headline": (1.5, 4), "drop": (1, 2), "wrong": (1, 4), "chance": (2, 4)}
-
-
-def test_official_scoring_needs_more_than_half_of_all_votes():
-    counts = np.zeros((3, 2, 4), dtype=int)
-    counts[0, 0] = [3, 1, 0, 1]
-    counts[1, 0] = [2, 1, 0, 2]
-    counts[2, 1] = [0, 3, 0, 2]
-    assert verdicts.official_code(counts).tolist() == [RIGHT, UNDECIDED, WRONG]
-
-
-def test_accuracy_by_votes_is_the_mean_over_all_choices_of_votes():
-    counts = np.array([[[3, 1, 1, 0], [0, 0, 0, 0]], [[2, 2, 0, 1], [1, 2, 0, 2]]])
-    said = Verdicts(verdicts.code_of(counts.sum(axis=1)), counts, None, {})
-    kinds = [np.repeat([1, -1, 0, 9], counts[p, o]) for p in range(2) for o in range(2)]
-    for k in (1, 2, 3, 5):
-        found = verdicts.code_chances(said, np.zeros(2, dtype=int), k, 0)
-        for p in range(2):
-            expected = np.zeros(4)
-            choices = [
-                list(combinations(v.tolist(), min(k, len(v)))) for v in kinds[2 * p : 2 * p + 2]
-            ]
-            for a in choices[0]:
-                for b in choices[1]:
-                    votes = [v for v in a + b if v != 9]
-                    net = sum(votes)
-                    code = (
-                        UNDECIDED if not votes else RIGHT if net > 0 else WRONG if net < 0 else TIE
-                    )
-                    expected[code] += 1 / len(choices[0]) / len(choices[1])
-            assert found[p] == pytest.approx(expected, abs=1e-12)
+    worths = [sets.worth_of(codes, treated(*kind)) for kind in TREATMENTS]
+    assert [(w.num.sum(), w.den.sum()) for w in worths] == [(1.5, 4), (1, 2), (1, 4), (2, 4)]
 
 
 @pytest.fixture(scope="module")
@@ -116,18 +87,16 @@ def test_overall_is_over_pairs_and_macro_over_groups(results):
         groups = [worth[pairs.group == g].mean() for g in range(3)]
         assert result.macro.value == pytest.approx(np.mean(groups))
         assert [s.accuracy.value for s in result.groups] == pytest.approx(groups)
-        assert result.overall_from_groups == pytest.approx(result.overall.value)
-        assert result.overall_agrees
 
 
-@pytest.mark.parametrize("treatment", ["headline", "drop", "wrong", "chance"])
+@pytest.mark.parametrize("treatment", TREATMENTS)
 @pytest.mark.parametrize(
     "kinds", [(WRONG, RIGHT), (WRONG, RIGHT, TIE, UNDECIDED), (WRONG, RIGHT, NOT_ASKED)]
 )
 def test_draws_of_each_rewarder_are_those_it_has_alone(results, treatment, kinds):
     _, pairs, _ = results
     codes = np.random.default_rng(0).choice(kinds, (len(pairs.frame), 4))
-    worth = sets.worth_of(codes, treatment, OPTIONS)
+    worth = sets.worth_of(codes, treated(*treatment))
     found = sets.axes(pairs, worth)["overall"]
     counts = pairs.draws.counts.astype(float)
     for r in range(4):
@@ -136,17 +105,12 @@ def test_draws_of_each_rewarder_are_those_it_has_alone(results, treatment, kinds
 
 
 @pytest.mark.parametrize("rest", [RIGHT, TIE, UNDECIDED, NOT_ASKED])
-def test_every_treatment_counts_as_it_says(results, rest):
-    """Also where it changes only what a pair counts, or only what it counts for, or nothing."""
+def test_decided_leaves_out_what_has_no_verdict(results, rest):
     _, pairs, _ = results
     code = np.random.default_rng(rest + 1).choice([WRONG, RIGHT, rest], len(pairs.frame))
-    judge = benchmark_results(pairs, {"judge": Verdicts(code, None, None, {"tie": 1})}, OPTIONS)[0]
-    for treatment in ("drop", "wrong", "chance"):
-        told = next(s for s in judge.sensitivity if s.treatment == treatment)
-        worth = sets.worth_of(code[:, None], treatment, OPTIONS)
-        groups = [pairs.group == g for g in range(len(pairs.groups))]
-        expected = np.mean([worth.num[g].sum() / worth.den[g].sum() for g in groups])
-        assert told.macro.value == pytest.approx(expected)
+    judge = benchmark_results(pairs, {"judge": Verdicts(code, None, {"tie": 1})}, OPTIONS)[0]
+    said = (code == RIGHT) | (code == WRONG)
+    assert judge.decided.value == pytest.approx((code[said] == RIGHT).mean())
 
 
 def test_biases_are_seen(results):
@@ -174,13 +138,6 @@ def test_verdicts_each_on_its_own_are_counted_as_mmrb2_counts_them(results):
         right, wrong, tied, _ = said[name].counts.sum(axis=(0, 1))
         assert result.per_judgement.value == pytest.approx(right / (right + wrong + tied))
         assert result.per_judgement.low < result.per_judgement.value < result.per_judgement.high
-
-
-def test_votes_curve_ends_at_the_headline(results):
-    found, _, _ = results
-    assert found["rewarder-00"].votes[-1].macro.value == pytest.approx(
-        found["rewarder-00"].macro.value
-    )
 
 
 def test_acc_plus_counts_clusters_all_of_whose_pairs_are_right():
@@ -236,35 +193,3 @@ def test_the_natural_axis_can_be_the_headline():
     assert all(point.x.value == scores[point.rewarder] for point in with_leaks.points)
     with pytest.raises(BonError, match="no axis 'natural'"):
         analyse(t, draws=200, axis="natural")
-
-
-def test_length_controlled_accuracy_is_logistic_regression(results):
-    found, pairs, said = results
-    gap = sets.length_gap(pairs.frame)
-    x, code = np.tanh(gap / gap.std()), said["rewarder-01"].code
-    y = (code == RIGHT) + 0.5 * (code == TIE)
-
-    def loss(beta):
-        return -(y * (z := beta[0] + beta[1] * x) - np.logaddexp(0, z)).sum()
-
-    best = optimize.minimize(loss, [0, 0], method="Nelder-Mead", options={"xatol": 1e-9})
-    controlled = found["rewarder-01"].length_controlled
-    assert controlled.value == pytest.approx(special.expit(best.x[0]), abs=1e-5)
-    assert found["longest"].length_controlled is None  # separated
-    low, high = special.logit([controlled.low, controlled.high])
-    p = special.expit(best.x[0] + best.x[1] * x)
-    design = np.stack([np.ones_like(x), x], axis=1)
-    model = np.linalg.inv((design.T * (p * (1 - p))) @ design)[0, 0] ** 0.5
-    assert (high - low) / (2 * 1.959964) == pytest.approx(model, rel=0.1)
-
-
-def test_length_control_undoes_a_preference_for_length(results):
-    _, pairs, _ = results
-    rng = np.random.default_rng(3)
-    gap = sets.length_gap(pairs.frame)
-    chance = special.expit(0.8 + 2 * np.tanh(gap / gap.std()))
-    codes = np.where(rng.random((len(gap), 400)) < chance[:, None], RIGHT, WRONG)
-    judges = {str(j): Verdicts(code, None, None, {}) for j, code in enumerate(codes.T)}
-    controlled = [b.length_controlled for b in benchmark_results(pairs, judges, OPTIONS)]
-    covered = np.mean([e.low < special.expit(0.8) < e.high for e in controlled])
-    assert 0.92 <= covered <= 0.98

@@ -13,20 +13,18 @@ from scipy import special, stats
 from bon.analysis.calibration import probabilities
 from bon.analysis.calibration.calibrate import agreement_of, calibrate, metrics, requirements
 from bon.analysis.calibration.labelled import COLUMNS, Labelled, by_rewarder, youden
-from bon.analysis.calibration.prevalence import next_items, prevalence
+from bon.analysis.calibration.next_items import next_items
 from bon.analysis.calibration.verdict_accuracy import (
     lean,
     length_bias,
     self_consistency,
     verdict_accuracy,
 )
-from bon.analysis.calibration.versions import version_drift
 from bon.analysis.decision.gate import against
 from bon.analysis.estimators.resampling import clopper_pearson, wilson
 from bon.analysis.results import Estimate, Options
 from bon.commands.main import main
 from bon.core.errors import BonError
-from tools.validity.calibration_coverage import drawn as clustered_votes
 from tools.validity.calibration_coverage import rare, rare_truth
 
 OPTIONS = Options(draws=400)
@@ -96,7 +94,6 @@ def test_unparsed_verdicts_are_wrong_and_counted():
     (row,) = calibrate(
         frame(label=[1, 1, 0, 0], verdict=[1, np.nan, 0, np.nan]), OPTIONS, labels="x"
     ).rewarders
-    assert row.num_unparsed == 2
     assert row.overall.accuracy.value == 0.5
 
 
@@ -138,7 +135,6 @@ def test_numbers_equal_scikit_learn():
 def test_numbers_equal_statsmodels():
     proportion = pytest.importorskip("statsmodels.stats.proportion")
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
-    contingency = pytest.importorskip("statsmodels.stats.contingency_tables")
     table, _ = simulated(3, 500, 500)
     (row,) = calibrate(table, OPTIONS, labels="x").rewarders
     y, hard = table["label"].to_numpy() == 1, table["score"].to_numpy() >= 0.5
@@ -150,11 +146,6 @@ def test_numbers_equal_statsmodels():
         assert [wilson(hits, 200, 0.95).low, wilson(hits, 200, 0.95).high] == pytest.approx(
             theirs, abs=1e-9
         )
-    before, after = frame(label=y * 1.0, verdict=hard * 1.0), frame(label=y * 1.0, verdict=y * 1.0)
-    drift = version_drift(*(next(by_rewarder(t)) for t in (before, after)), 0.95, 0, 100)
-    changes = [[0, drift.to_positive], [drift.to_negative, 0]]
-    theirs = contingency.mcnemar(changes, exact=True).pvalue
-    assert drift.p_value == pytest.approx(theirs, abs=1e-9)
 
 
 def test_intervals_cover_the_truth_in_500_draws():
@@ -300,39 +291,6 @@ def test_self_consistency_is_the_share_of_equal_pairs_of_votes():
     assert self_consistency(v, 0.95).value == pytest.approx((1 + 1) / (3 + 1))
 
 
-@pytest.mark.parametrize(("items", "labelled", "size"), [(1000, 120, 1), (600, 200, 4)])
-def test_the_estimate_of_all_covers_the_truth_and_beats_labels_alone(
-    items: int, labelled: int, size: int
-):
-    covered, narrower = 0, 0
-    for seed in range(200):
-        table, truth = simulated(seed, items, labelled, size)
-        result = prevalence(next(by_rewarder(table)), 0.95)
-        covered += result.estimate.low <= truth <= result.estimate.high
-        alone = result.labelled.high - result.labelled.low
-        narrower += result.estimate.high - result.estimate.low < alone
-    assert covered / 200 >= 0.91  # the labelled are part of all, so it covers more than .95
-    assert narrower / 200 > 0.9
-
-
-def test_the_estimate_of_all_covers_the_population_behind_the_items():
-    """Labelled items are among all, so both means of the estimate vary together."""
-    covered, (truth, clusters) = 0, (0.501, 60)
-    for seed in range(200):
-        before, _ = clustered_votes(seed, clusters)
-        known = np.random.default_rng([seed, 1]).random(clusters) < 0.5
-        labels = before["label"].where(known[before["cluster"].astype(int)])
-        share = prevalence(next(by_rewarder(before.assign(label=labels))), 0.95).estimate
-        covered += share.low <= truth <= share.high
-    assert covered / 200 >= 0.93
-
-
-def test_labels_of_one_question_estimate_no_share_of_all():
-    before, _ = clustered_votes(0, 20)
-    labels = before["label"].where(before["cluster"] == "3")
-    assert prevalence(next(by_rewarder(before.assign(label=labels))), 0.95) is None
-
-
 def test_items_drawn_to_be_labelled_give_an_unbiased_estimate():
     off, totals = [], []
     for seed in range(100):
@@ -347,21 +305,10 @@ def test_items_drawn_to_be_labelled_give_an_unbiased_estimate():
             probability=full["item"].map(drawn.set_index("item")["probability"]),
         )
         totals.append(drawn["probability"].pow(-1).sum())
-        off.append(prevalence(next(by_rewarder(table)), 0.95).labelled.value - truth)
+        (row,) = calibrate(table, Options(draws=100), labels="x").rewarders
+        off.append(row.overall.base_rate.value - truth)
     assert np.mean(totals) == pytest.approx(500, rel=0.02)
     assert abs(np.mean(off)) < 3 * np.std(off) / 10
-
-
-def test_two_versions_are_compared_verdict_by_verdict():
-    label = [1] * 50 + [0] * 50
-    before = frame(label=label, verdict=[1] * 50 + [0] * 50)
-    after = frame(label=label, verdict=[1] * 40 + [0] * 10 + [0] * 48 + [1] * 2)
-    drift = version_drift(*(next(by_rewarder(t)) for t in (before, after)), 0.95, 0, 400)
-    assert (drift.to_positive, drift.to_negative) == (2, 10)
-    assert drift.p_value == pytest.approx(0.0386, abs=1e-4)  # scipy.stats.binomtest(2, 12)
-    assert drift.accuracy.value == pytest.approx(-0.12)
-    assert drift.accuracy.high < 0
-    assert len(drift.items) == 12
 
 
 def test_labels_of_several_people_become_a_consensus():
@@ -373,7 +320,7 @@ def test_labels_of_several_people_become_a_consensus():
     assert consensus.to_list()[:2] == [1, 0]
     assert np.isnan(consensus.to_list()[2])
     assert people is not None
-    assert (people.num_annotators, people.num_tied) == (3, 1)
+    assert people.num_annotators == 3
     assert people.agreement.value == pytest.approx((1 + 3 + 0) / (3 + 3 + 1))
 
 
@@ -423,7 +370,6 @@ def test_a_table_is_measured_and_gated(tmp_path, capsys, monkeypatch):
     code, out = run(*arguments, "--out", tmp_path / "out", capsys=capsys, monkeypatch=monkeypatch)
     assert code == 0
     assert "judge" in out.out
-    assert "of 100 items" in out.out
     assert (tmp_path / "out" / "reliability.png").stat().st_size > 1000
     code, out = run(*arguments, "--min", "tnr=.9", capsys=capsys, monkeypatch=monkeypatch)
     assert (code, "no-go: judge tnr" in out.out) == (4, True)
@@ -445,20 +391,3 @@ def test_labels_that_measure_nothing_are_one_line(tmp_path, capsys, monkeypatch,
     assert code == 2
     assert line in out.err
     assert out.err.count("\n") <= 2
-
-
-def test_the_estimate_of_all_beside_cje():
-    """The same rows through cje-eval's `calibrated_mean_ci` (isotonic, bootstrap)."""
-    cje = pytest.importorskip("cje", reason="pip install cje-eval")
-    covered, widths, apart = np.zeros((2, 100)), np.zeros((2, 100)), np.zeros(100)
-    for seed in range(100):
-        table, truth = simulated(seed, 1000, 150)
-        own = prevalence(next(by_rewarder(table)), 0.95).estimate
-        theirs = cje.calibrated_mean_ci(table["score"].to_numpy(), table["label"].to_numpy())
-        bounds = [(own.low, own.high), theirs.ci]
-        covered[:, seed] = [low <= truth <= high for low, high in bounds]
-        widths[:, seed] = [high - low for low, high in bounds]
-        apart[seed] = abs(own.value - theirs.estimate)
-    assert covered[0].mean() >= 0.91
-    assert widths[0].mean() <= 1.1 * widths[1].mean()
-    assert apart.mean() < 0.01

@@ -1,18 +1,18 @@
-"""Correlation reports: influence, noise, agreement, pooling, what-if, and bad input."""
+"""Correlations: coefficients, intervals, lines, what-if, plans, and bad input."""
 
 import numpy as np
 import pytest
 from scipy import odr, stats
 
 from bon.analysis.correlation import coefficients as correlation
-from bon.analysis.correlation import noise, power
 from bon.analysis.correlation import paired_accuracies as measuring
+from bon.analysis.correlation import power
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.line import structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured
-from bon.analysis.correlation.pooled import pool
 from bon.analysis.estimators.resampling import draw, number
 from bon.analysis.results import Estimate, Options
+from bon.analysis.verdict.verdict import Axes, judge
 
 OPTIONS = Options(draws=300, permutations=500)
 
@@ -35,32 +35,7 @@ def test_leave_one_out_is_the_textbooks():
     for i, one in enumerate(found.leave_one_out):
         rest = np.arange(9) != i
         assert one.pearson == pytest.approx(stats.pearsonr(x[rest], y[rest])[0])
-        assert one.p_value == pytest.approx(stats.pearsonr(x[rest], y[rest])[1])
-
-
-def test_one_point_that_carries_the_result_is_named():
-    x = [0.3, 0.31, 0.29, 0.3, 0.32, 0.9]
-    y = [0.41, 0.39, 0.4, 0.42, 0.4, 0.6]
-    found = correlate(measured(x, y), label(), OPTIONS)
-    assert found.carried_by == "r5"
-    assert found.influence_sentence.startswith("Without r5, r falls to")
-
-
-def test_a_family_that_carries_the_result_is_named():
-    x = [0.3, 0.31, 0.29, 0.3, 0.8, 0.81, 0.82]
-    y = [0.41, 0.39, 0.42, 0.4, 0.6, 0.62, 0.61]
-    families = ("a", "b", "c", "d", "big", "big", "big")
-    found = correlate(measured(x, y, families=families), label(), OPTIONS)
-    assert found.carried_by is None
-    assert found.carried_by_family == "big"
-
-
-def test_two_clusters_that_make_r_are_named():
-    x = [0.30, 0.31, 0.32, 0.33, 0.70, 0.71, 0.72, 0.73]
-    y = [0.42, 0.39, 0.41, 0.40, 0.60, 0.62, 0.59, 0.61]
-    found = correlate(measured(x, y), label(), OPTIONS)
-    assert found.pearson.estimate.value > 0.95
-    assert found.groups.groups == (("r0", "r1", "r2", "r3"), ("r4", "r5", "r6", "r7"))
+        assert one.spearman == pytest.approx(stats.spearmanr(x[rest], y[rest])[0])
 
 
 def test_fit_is_least_squares_with_students_intervals():
@@ -85,56 +60,6 @@ def test_too_few_and_identical_rewarders_give_no_number():
     assert "does not vary" in flat.sentence
     missing = correlate(measured([0.1, np.nan, 0.3, 0.5], [0.1, 0.2, 0.2, 0.4]), label(), OPTIONS)
     assert missing.num_rewarders == 3
-
-
-def studied(r: int, q: int, noise: bool, seed: int = 0) -> Measured:
-    """R rewarders measured on q questions and as many pairs, with true r = 1."""
-    rng = np.random.default_rng(seed)
-    quality = np.linspace(0.3, 0.8, r)
-    x = (rng.random((q, r)) < quality).astype(float) if noise else np.tile(quality, (q, 1))
-    y = (rng.random((q, r)) < quality).astype(float) if noise else np.tile(quality, (q, 1))
-    half = np.argsort(rng.random((20, q)), axis=1) < q // 2
-    split = lambda v: np.stack([[v[h].mean(0) for h in s] for s in (half, ~half)])  # noqa: E731
-    which = rng.integers(0, q, (300, q))
-    return measured(
-        x.mean(0),
-        y.mean(0),
-        x_draws=np.stack([x[w].mean(0) for w in which], axis=1),
-        y_draws=np.stack([y[w].mean(0) for w in which], axis=1),
-        x_halves=split(x).transpose(0, 2, 1),
-        y_halves=split(y).transpose(0, 2, 1),
-    )
-
-
-def reliability_of(m: Measured):
-    return correlate(m, label(), OPTIONS).reliability
-
-
-def test_reliability_finds_the_noise_and_corrects_for_it():
-    noisy = reliability_of(studied(24, 40, True))
-    # error variance of a mean of 40 answers against a spread of 0.3 to 0.8 in 24 steps
-    quality = np.linspace(0.3, 0.8, 24)
-    error = (quality * (1 - quality)).mean() / 40
-    expected = quality.var() / (quality.var() + error)
-    assert noisy.x.value == pytest.approx(expected, abs=0.1)
-    assert noisy.ceiling.value == pytest.approx(expected, abs=0.1)
-    observed = noisy.disattenuated.value * noisy.ceiling.value
-    assert observed < 0.85 < 0.9 < noisy.disattenuated.value
-    clean = reliability_of(studied(6, 40, False))
-    assert clean.ceiling.value == pytest.approx(1)
-
-
-def test_agreement_on_pairs_of_rewarders():
-    m = studied(8, 400, True)
-    found = noise.agreement(m, OPTIONS)
-    dx, dy = np.subtract.outer(m.x, m.x), np.subtract.outer(m.y, m.y)
-    upper = np.triu_indices(8, 1)
-    assert found.agreement.value == pytest.approx((np.sign(dx) == np.sign(dy))[upper].mean())
-    assert found.num_separable < found.num_pairs == 28
-    apart = found.agreement_separable
-    assert (apart.value, apart.high, apart.n) == (1, 1, found.num_separable)
-    # All of some thirty pairs, of eight rewarders: no surer than eight of eight.
-    assert apart.low == pytest.approx(stats.binomtest(8, 8).proportion_ci(method="wilson").low)
 
 
 def test_difference_errors_are_those_of_paired_differences():
@@ -205,22 +130,6 @@ def test_p_is_corrected_over_the_axes():
     assert adjusted[0] == pytest.approx(min(1, 2 * p[0]))
 
 
-def test_policies_that_differ_are_said_to_differ():
-    rng = np.random.default_rng(6)
-    x = np.linspace(0.3, 0.8, 12)
-    steep, flat = (s * x + rng.normal(0, 0.01, 12) for s in (1.0, 0.1))
-
-    def pooled(*slopes):
-        named = zip("abc", slopes, strict=False)
-        return pool([correlate(measured(x, y), label(p), OPTIONS) for p, y in named], 0.95)
-
-    assert pooled(steep, steep, steep).i_squared == 0
-    assert pooled(steep, flat, flat).i_squared > 0.9
-    apart = pooled(steep, flat)
-    assert apart.i_squared is None  # two slopes say nothing of their spread
-    assert "read each policy on its own" in apart.sentence
-
-
 def test_what_if_is_the_prediction_of_the_line():
     x = np.linspace(0.3, 0.8, 10)
     y = 0.2 + 0.5 * x + 0.01 * np.cos(7 * x)
@@ -232,27 +141,6 @@ def test_what_if_is_the_prediction_of_the_line():
     assert row.gain.value == pytest.approx(row.accuracy.value - 0.4)
     assert row.probability_above_majority > 0.9
     assert [r.x for r in found.rows] == pytest.approx(np.arange(0.3, 0.81, 0.05))
-
-
-def test_more_rewarders_are_needed_for_a_smaller_margin():
-    x = np.linspace(0.3, 0.8, 10)
-    rng = np.random.default_rng(0)
-    strong = measured(x, x + rng.normal(0, 0.01, 10))
-    weak = measured(x, x + rng.normal(0, 0.2, 10))
-    plans = [
-        power.needed(correlate(m, label(), OPTIONS), 200, 300, OPTIONS) for m in (strong, weak)
-    ]
-    assert plans[0].target_r == 0.5
-    assert plans[0].num_rewarders <= 6
-    assert plans[0].num_rewarders < plans[1].num_rewarders
-    assert "yes in 0% of studies" in plans[0].sentence  # a yes needs eight rewarders
-    assert f"with {plans[0].num_for_yes} such rewarders, in 80%" in plans[0].sentence
-    assert (
-        "rewarders from different base models on 200 questions have 80% power" in plans[0].sentence
-    )
-    asked = OPTIONS.model_copy(update={"target_r": 0.9})
-    high = power.needed(correlate(weak, label(), asked), 200, 300, asked)
-    assert "no study can show r > .90" in high.sentence
 
 
 def test_the_structural_line_is_orthogonal_regression():
@@ -286,3 +174,46 @@ def test_the_structural_line_undoes_the_attenuation_of_least_squares():
     slopes = [stats.linregress(a, b).slope for a, b in zip(x[:300], y[:300], strict=True)]
     assert np.median(slopes) < 0.43
     assert not np.isfinite(structural(x, y, 9 * np.full(x.shape, 0.05**2), 0 * x).slope).any()
+
+
+def study_of(n, bases, r, error, seed=0):
+    """A verdict on n rewarders of some base models, measured with this error."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    y = r * x + np.sqrt(1 - r * r) * rng.normal(size=n)
+    errors = np.eye(n) * error**2
+    names = tuple(f"m{i}" for i in range(n))
+    labels = tuple(f"b{i % bases}" for i in range(n))
+    return judge(Axes(names, x, y, errors, errors, labels))
+
+
+def test_a_plan_says_what_the_verdict_says_of_such_studies():
+    """Its rates are those of the words of studies drawn in another way."""
+    n, r, studies = 14, 0.9, 60
+    design = power.Design(n, n, 500, 600, (0.05, 0.05))
+    row = power.outlook(design, np.full(power.STUDIES, r))
+    words = [study_of(n, n, r, np.sqrt(0.05), seed).word for seed in range(studies)]
+    shares = [np.mean([w in of for w in words]) for of in (("yes",), ("yes", "probably"))]
+    assert row.yes == pytest.approx(shares[0], abs=0.25)
+    assert row.probably == pytest.approx(shares[1], abs=0.25)
+    assert row.no == 0
+    nothing = power.outlook(design, np.zeros(power.STUDIES))
+    assert nothing.probably <= 0.05
+    assert nothing.no > 0.3
+
+
+def test_what_is_not_known_of_r_stays_unknown_and_what_helps_most_is_named():
+    found = power.needed(study_of(10, 6, 0.8, 0.3), 100, 150)
+    now, *larger = found.rows
+    assert (now.num_rewarders, now.num_bases, now.num_questions) == (10, 6, 100)
+    assert 0 < now.yes <= now.probably < 1
+    assert max(row.probably for row in larger) > now.probably
+    assert found.best in found.sentence
+    assert f"Yes in {100 * now.yes:.0f}%" in found.sentence
+
+
+def test_before_a_run_both_answers_have_a_rate():
+    good, none = power.planned(14, 8, 500, 600)
+    assert "true r = .9" in good
+    assert "true r = 0" in none
+    assert power.planned(4, 4, 500, 600) == power.planned(14, 8, 0, 600) == ()

@@ -16,7 +16,6 @@ from bon.analysis.artifacts import write_figures
 from bon.analysis.plots.labels import overlap, place_labels, spread
 from bon.analysis.plots.style import INK, style
 from bon.analysis.results import Estimate, Results, RewarderInfo
-from bon.analysis.results.decision import Threshold
 
 DEMO_POINTS = Path(__file__).parents[1] / "data/demo_points.csv"
 GALLERY = Path(__file__).parents[2] / "docs/images/gallery"
@@ -62,28 +61,6 @@ def test_every_point_is_named_and_no_two_texts_overlap(results):
         found = boxes(figure)
         for i, a in enumerate(found):
             assert all(overlap(a, b) == 0 for b in found[:i])
-
-
-def test_the_name_of_a_threshold_stays_in_its_panel():
-    """In a panel where r and a reference line are named beside it."""
-    sizes = {"num_rewarders": 12, "num_questions": 60, "num_pairs": 60, "seed": 2}
-    tables = synthetic_tables(policies=("alpha", "beta"), **sizes)
-    results = analyse(tables, draws=100, permutations=100)
-    low, high = plots.correlation(results).axes[0].get_xlim()
-    for share in (0.6, 0.8, 0.95):
-        score = {"value": (low + share * (high - low)) / 100}
-        moved = [
-            t.model_copy(update={"score": t.score.model_copy(update=score)})
-            for t in results.thresholds
-        ]
-        figure = plots.correlation(results.model_copy(update={"thresholds": moved}))
-        named = [(ax, t) for ax in figure.axes for t in ax.texts if "expected" in t.get_text()]
-        assert named
-        for ax, text in named:
-            box, frame = text.get_window_extent(), ax.get_window_extent()
-            assert frame.x0 <= box.x0 < box.x1 <= frame.x1
-            others = [t.get_window_extent().extents for t in ax.texts if t is not text]
-            assert not any(overlap(tuple(box.extents), tuple(other)) for other in others)
 
 
 @pytest.mark.parametrize("width", ["single", "double"])
@@ -220,14 +197,9 @@ def demo(results) -> Results:
     policy = results.policies[0].model_copy(
         update={"pass_at_1": Estimate(value=0.476), "majority": Estimate(value=0.542)}
     )
-    threshold = Threshold(
-        policy=main.policy, benchmark=main.benchmark, axis=main.axis, over="majority",
-        accuracy=0.542, score=Estimate(value=0.715), sentence="",
-    )  # fmt: skip
     correlations = (main.model_copy(update={"points": points, "num_rewarders": 14}),)
     return results.model_copy(
-        update={"correlations": correlations, "rewarders": tuple(infos), "policies": (policy,),
-                "thresholds": (threshold,)}
+        update={"correlations": correlations, "rewarders": tuple(infos), "policies": (policy,)}
     )  # fmt: skip
 
 
@@ -279,23 +251,6 @@ def test_the_gallery_has_the_colours_of_the_report(demo):
         tint = drawn.getpixel((int(x * drawn.width), int(y * drawn.height)))
         assert len(set(tint)) > 1
         assert np.abs(colours - tint).max(1).min() <= 1
-
-
-def test_the_threshold_is_named_inside_a_narrow_figure(results):
-    main = results.main
-    score = main.points[0].x.model_copy(update={"value": 0.0})
-    for share in (0.55, 0.7):
-        low, high = plots.correlation(results, width="single").axes[0].get_xlim()
-        value = (low + share * (high - low)) / 100
-        mark = Threshold(
-            policy=main.policy, benchmark=main.benchmark, axis=main.axis, over="majority",
-            accuracy=0.5, score=score.model_copy(update={"value": value}), sentence="",
-        )  # fmt: skip
-        marked = results.model_copy(update={"thresholds": (mark,)})
-        figure = plots.correlation(marked, width="single")
-        (text,) = (t for t in figure.axes[0].texts if "expected" in t.get_text())
-        box, frame = text.get_window_extent(), figure.axes[0].get_window_extent()
-        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
 
 
 def test_curves_name_the_divergence_from_the_policy(results):

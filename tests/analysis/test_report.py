@@ -26,6 +26,7 @@ from bon.analysis.report import page as pages
 from bon.analysis.report.glossary import TERMS
 from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import (
+    CandidateFile,
     Counts,
     Estimate,
     LeakReport,
@@ -83,14 +84,6 @@ def views(tables):
 @pytest.fixture(scope="module")
 def page(results, views, tmp_path_factory) -> Path:
     return write_report(results, views, tmp_path_factory.mktemp("report") / "report.html")
-
-
-def test_it_says_how_much_of_the_benchmark_is_needed(results, page):
-    (found,) = results.how_much
-    text = page.read_text()
-    assert "How much of the benchmark is needed" in text
-    assert len(found.sentences) == 1
-    assert all(said in text for said in found.sentences)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -269,7 +262,7 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
         update={
             "policies": (policy,), "rewarders": (), "benchmarks": (),
             "best_of_n": tuple(b for b in base.best_of_n if b.rule == "baseline"),
-            "comparisons": (), "correlations": (), "correlation_by_n": (), "pooled": (),
+            "comparisons": (), "correlations": (), "correlation_by_n": (), "verdicts": (),
             "what_if": (), "needed": (), "judging": (), "rules": (), "counts": Counts(questions=30),
             "leaks": LeakReport(num_questions=0, num_pairs=0),
             "protocol": base.protocol.model_copy(update={"rewarders": (), "differences": ()}),
@@ -414,7 +407,10 @@ def test_images(results, tmp_path):
 
 def test_candidates_of_files_carry_the_name_of_their_file(results, views, tmp_path):
     first = results.policies[0]
-    files = tuple(f.model_copy(update={"label": f"file-{f.index}"}) for f in first.files)
+    share = first.pass_at_1
+    files = tuple(
+        CandidateFile(index=i, label=f"file-{i}", accuracy=share, unparsed=share) for i in range(2)
+    )
     named = results.model_copy(
         update={"policies": (first.model_copy(update={"files": files}), *results.policies[1:])}
     )
@@ -422,6 +418,17 @@ def test_candidates_of_files_carry_the_name_of_their_file(results, views, tmp_pa
     assert data["labels"]["policy-a"]["1"] == "file-1"
     data, _ = embedded(write_report(results, views[:3], tmp_path / "r.html"))
     assert data["labels"] == {"policy-a": {}}
+
+
+def test_axes_whose_r_reads_alike_are_one_row(results):
+    main = results.main
+    twin = main.model_copy(update={"axis": "overall", "primary": False})
+    estimate = main.pearson.estimate.model_copy(update={"value": 0.1, "low": 0.0, "high": 0.2})
+    other = main.pearson.model_copy(update={"estimate": estimate})
+    apart = twin.model_copy(update={"pearson": other})
+    for second, shown in ((twin, [main.axis]), (apart, [main.axis, "overall"])):
+        both = results.model_copy(update={"correlations": (main, second)})
+        assert [c.axis for c in pages._coefficients(both)["whole"]] == shown
 
 
 def test_image_references_of_a_question_become_paths(tables):

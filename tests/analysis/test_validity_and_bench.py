@@ -3,12 +3,12 @@
 import pytest
 
 from tools import bench_analysis
-from tools.validity import coverage, populations
+from tools.validity import coverage, populations, verdict_rates
 
 
 def test_a_short_simulation():
     row = coverage.coverage(6, 200, 120)
-    for name in ("accuracy", "difference", "read", "corrected, true r"):
+    for name in ("accuracy", "difference", "read", "posterior, true r"):
         assert 0.87 <= row[name] <= 1.0, name
     assert row["measured r"] < row["true r"] < 0.86
     null = coverage.null_p(6, 300)
@@ -17,15 +17,7 @@ def test_a_short_simulation():
     assert "nan" not in page
 
 
-def test_collections_that_are_not_clean():
-    by_name = {c.name: c for c in populations.COLLECTIONS}
-    apart = populations.row(by_name["from 2 bases, icc .8"], 4)
-    assert (apart["interval of r printed"], apart["covers r"], apart["Yes"]) == (0, "–", 0)
-    broken = populations.row(by_name["3 of 14 broken, r = 0 among the rest"], 12)
-    assert broken["Yes"] <= 0.25  # 15 in 100 before sets of rewarders were left out
-    assert broken["measured r"] > 0.6
-    shares = [broken[v] for v in ("Yes", "Perhaps", "No", "cannot tell")]
-    assert sum(shares) == pytest.approx(1)
+def test_what_make_validity_adds():
     few = populations.gains(20, 0.3, 300)
     assert few["percentile"] < few["printed"] < 0.99
     leaks = populations.remembered_leaks(0.88, 120, 8)
@@ -33,7 +25,17 @@ def test_collections_that_are_not_clean():
     assert leaks["cannot tell"] == 1
     rare = populations.gate_errors(30, 0.07, 300)
     assert rare["no-go, percentile"] > 0.05 > rare["no-go, printed"]
-    assert "nan" not in "".join(populations.page([apart, broken], [few], [leaks], [rare]))
+    assert "nan" not in "".join(populations.page([few], [leaks], [rare]))
+
+
+@pytest.mark.parametrize("cells", [verdict_rates.POWER, verdict_rates.NOISE, verdict_rates.SHAPES])
+def test_rates_of_words_are_shares(cells):
+    cell = cells[-1]
+    found = verdict_rates.rates(cell, 3)
+    assert 0 <= sum(found.get(word, 0) for word in verdict_rates.WORDS) <= 1 + 1e-9
+    (line,) = verdict_rates.table([(cell, found)])[2:]
+    assert line.startswith(f"| {cell.name}")
+    assert cell.study(1).x == pytest.approx(cell.study(1).x)
 
 
 def test_loops_and_arrays_agree(capsys):

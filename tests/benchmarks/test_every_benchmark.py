@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bon.benchmarks import BENCHMARKS, adapter, load_pairs, load_questions
+from bon.benchmarks import BENCHMARKS, load_pairs, load_questions
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair, Question
 from bon.experiment.config import DatasetSpec
@@ -74,7 +74,7 @@ def test_every_benchmark_reads_its_rows(
     row, right = CASES[name]
     (tmp_path / "a.png").write_bytes(png())
     spec = DatasetSpec(benchmark=name, path=str(write("rows.parquet", [row])))
-    load = {"questions": load_questions, "pairs": load_pairs}[adapter(name).kind]
+    load = {"questions": load_questions, "pairs": load_pairs}[BENCHMARKS[name].kind]
     for found in (records := list(load(spec, store))):
         assert isinstance(found, Question | PreferencePair), found
         if isinstance(found, PreferencePair):

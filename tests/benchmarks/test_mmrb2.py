@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bon.benchmarks import BadRow, adapter, load_pairs
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs
 from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import BonError
 from bon.core.images import ImageStore, image_mark
@@ -287,7 +287,7 @@ def test_a_text_that_looks_like_a_mark_stays_text(folder: Path, store: ImageStor
 
 
 def test_its_licence_and_source_are_named() -> None:
-    found = adapter("mmrb2")
+    found = BENCHMARKS["mmrb2"]
     assert found.licence == "CC BY-NC 4.0"
     assert found.hub == "rl-research/multimodal-rewardbench-2"
     assert "2512.16899" in found.citation

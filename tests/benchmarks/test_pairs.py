@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bon.benchmarks import BENCHMARKS, BadRow, adapter, load_pairs
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs
 from bon.benchmarks.vl_rewardbench import group_of
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
@@ -46,7 +46,7 @@ def vlrb_row(label: str = "RLHF-V-1", **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_every_benchmark_says_what_it_is(name: str) -> None:
-    found = adapter(name)
+    found = BENCHMARKS[name]
     assert found.kind in ("questions", "pairs")
     assert found.title
     assert found.licence

@@ -48,7 +48,7 @@ class Scorer(Scripted):
         if rng.random() < 0.1:
             return Verdict("unparsed")
         value = float(rng.normal()) if rng.random() < 0.7 else 0.0
-        return Verdict("scored", float(self.card.options["spread"]) * value)
+        return Verdict("scored", float(getattr(self.card.options, "spread", 0.0)) * value)
 
 
 class Comparer(Scripted):

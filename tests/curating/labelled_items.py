@@ -26,16 +26,14 @@ def curated(number: int, images: tuple[str, ...] = ()) -> CuratedItem:
     return CuratedItem(
         key=item_key(f"q{number}", keys),
         id=f"item-{number:03}",
-        run="run",
         question=f"q{number}",
         prompt=f"How many red squares lie left of circle {number}?\n\nA. 1\nB. 2\nC. 3",
         images=images,
         responses=tuple(texts),
-        text_keys=keys,
         policies=("policy-one", "policy-two"),
         answers=tuple(letters),
         better=right,
-        strategy="near-miss",
+        strategy="popular-wrong",
         probability=0.5,
         split="public",
     )

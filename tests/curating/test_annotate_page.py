@@ -24,7 +24,7 @@ HTML = {"accept": "text/html"}
 
 @pytest.fixture
 def bench(tmp_path):
-    return make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=5, gold_checks=0)
+    return make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=5)
 
 
 def client_of(tmp_path, **changes):
@@ -75,7 +75,7 @@ def test_an_answer_is_on_disk_as_it_was_meant(client, bench):
     (row,) = current(bench.annotations_path)
     assert (row.item, row.annotator, row.choice) == (meant.key, "ann", str(meant.better))
     assert (row.tags, row.rationale, row.seconds) == (("counting",), "one square only", 4.5)
-    assert (row.first, row.source) == ("", "page")
+    assert row.first == ""
     assert [meant.responses[place] for place in row.shown] == asked["responses"]
 
 
@@ -104,7 +104,7 @@ def test_undo_brings_the_item_back_at_once(client, bench):
 
 
 def test_a_draft_is_told_after_the_first_choice_and_both_are_kept(client, bench):
-    drafts = [Draft(i.key, "0", "It counts one too many.", "counting") for i in bench.items]
+    drafts = [Draft(i.key, "0", "It counts one too many.") for i in bench.items]
     save_drafts(bench.drafts_path, drafts)
     state = following(client)
     assert "counts one" not in json.dumps(state)
@@ -114,7 +114,6 @@ def test_a_draft_is_told_after_the_first_choice_and_both_are_kept(client, bench)
     assert said["draft"] == {
         "choice": str(asked["responses"].index(drafted) + 1),
         "rationale": "It counts one too many.",
-        "tag": "counting",
     }
     say(client, asked["key"], said["draft"]["choice"])
     (row,) = current(bench.annotations_path)
@@ -136,7 +135,7 @@ def test_nothing_tells_models_gold_or_strategy(client, bench):
     seen = client.get("/annotate/shapes", headers=HTML).text
     while (state := following(client))["item"] is not None:
         seen += json.dumps(state) + say(client, state["item"]["key"], "1").text
-    for secret in ("policy-one", "policy-two", "near-miss", "probability", "correct"):
+    for secret in ("policy-one", "policy-two", "popular-wrong", "probability", "correct"):
         assert secret not in seen, secret
     assert state["done"] == 5
 
@@ -163,7 +162,7 @@ def test_many_answers_are_read_once_and_others_writing_is_seen(client, bench, mo
     for _ in range(3):
         following(client)
     assert len(reads) <= 1
-    add(bench.annotations_path, replace(row, annotator="bob", event="", source="jsonl"))
+    add(bench.annotations_path, replace(row, annotator="bob", event=""))
     following(client, "bob")
     assert following(client, "bob")["done"] == 1
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from bon.curating.labelling.annotation_queue import (
     LEASE_SECONDS,
     QueueState,
-    gold_checks,
     next_item,
-    open_slots,
+    remaining_items,
     required_answers,
     shown_order,
 )
@@ -27,7 +26,6 @@ class Room:
 
     def __init__(self, annotating):
         self.annotating = annotating
-        self.checks = gold_checks(ITEMS, annotating, 0)
         self.choices = defaultdict(dict)
         self.leases = {}
         self.now = 0.0
@@ -38,11 +36,11 @@ class Room:
         return QueueState(self.choices, live)
 
     def open(self, person):
-        key = next_item(KEYS, self.checks, self.annotating, 0, self.state(), person)
+        key = next_item(KEYS, self.annotating, 0, self.state(), person)
         if key is not None:
             assert person not in self.choices[key], "given twice"
-            if key not in self.checks and self.held(person) != key:
-                assert open_slots(key, self.annotating, self.state(), person) > 0
+            if self.held(person) != key:
+                assert key in remaining_items(KEYS, self.annotating, self.state(), person)
             self.leases[person] = key, self.now + LEASE_SECONDS
         return key
 
@@ -62,12 +60,7 @@ steps = st.lists(
     ),
     max_size=120,
 )
-recipes = st.builds(
-    Annotating,
-    annotators_per_item=st.integers(1, 3),
-    third_on_disagreement=st.booleans(),
-    gold_checks=st.sampled_from((0.0, 0.2)),
-)
+recipes = st.builds(Annotating, annotators_per_item=st.integers(1, 3))
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,7 +86,7 @@ def test_nobody_is_given_an_item_twice_and_all_is_answered_in_the_end(annotating
 
 @given(st.integers(1, 3), st.permutations(PEOPLE))
 def test_people_at_once_give_no_more_answers_than_wanted(wanted, people):
-    room = Room(Annotating(annotators_per_item=wanted, gold_checks=0))
+    room = Room(Annotating(annotators_per_item=wanted))
     while any([room.open(person) for person in people]):
         for person in people:
             room.answer(person, "1")
@@ -107,30 +100,15 @@ def test_a_disagreement_goes_to_one_more_person():
     assert required_answers(two, ["0", "cannot"]) == 3
     assert required_answers(two, ["0", "1", "1"]) == 2
     assert required_answers(two, ["0", "1", "tie"]) == 3, "and then to nobody else"
-    assert required_answers(Annotating(third_on_disagreement=False), ["0", "1"]) == 2
     assert required_answers(Annotating(annotators_per_item=1), ["0"]) == 1
 
 
 def test_a_last_place_is_held_for_ten_minutes():
-    room = Room(Annotating(annotators_per_item=1, gold_checks=0))
+    room = Room(Annotating(annotators_per_item=1))
     assert room.open("ann") != room.open("bob")
     left = room.held("ann")
     room.now = LEASE_SECONDS + 1
     assert room.open("bob") == left or left in {room.open("cem"), room.open("dai")}
-
-
-def test_everybody_is_given_the_gold_checks():
-    annotating = Annotating(annotators_per_item=1, gold_checks=0.25)
-    room = Room(annotating)
-    assert len(room.checks) == 2
-    for person in PEOPLE:
-        while room.open(person):
-            room.answer(person, "0")
-        assert all(person in room.choices[key] for key in room.checks)
-    assert gold_checks(ITEMS, Annotating(gold_checks=0), 0) == frozenset()
-    uncertain = [curated(3), curated(4)]
-    object.__setattr__(uncertain[0], "answers", ("A", ""))
-    assert gold_checks(uncertain, Annotating(gold_checks=0.5), 0) == {uncertain[1].key}
 
 
 @given(st.text(max_size=20), st.text(max_size=20), st.integers(2, 4))

@@ -19,8 +19,7 @@ from bon.storage.store import Store
 from tests.curating.labelled_items import make_bench
 from tests.running.conftest import go_in
 
-REPLY = "It is red.\nReason: it sees three where two are.\nTag: Counting\nBetter: {choice}"
-TAGS = ("counting", "right answer, wrong reasoning")
+REPLY = "It is red.\nReason: it sees three where two are.\nBetter: {choice}"
 
 
 def card(tmp_path, **changes):
@@ -68,12 +67,14 @@ def test_every_item_gets_a_draft_and_none_is_asked_twice(bench, tmp_path):
             shown.add(row.shown[0] == text_key(item.responses[0]))
     assert shown == {True, False}, "sides are drawn"
     draft = drafts[bench.items[0].key]
-    assert (draft.rationale, draft.tag) == ("it sees three where two are.", "counting")
+    assert draft.rationale == "it sees three where two are."
     assert drafted(bench, by)["read"] == 16
     with Store(bench.drafted, readonly=True) as store:
         assert store.count("judgements", "TRUE") == 16
-    assert drafted(bench, card(tmp_path, name="other"))["read"] == 16
-    assert {one.by for one in read_drafts(bench.drafts_path).values()} == {"other"}
+    reply = "Reason: it says so.\nBetter: {choice}"
+    other = card(tmp_path, name="other", engine_args={"reply": reply})
+    assert drafted(bench, other)["read"] == 16
+    assert {one.rationale for one in read_drafts(bench.drafts_path).values()} == {"it says so."}
 
 
 def test_what_cannot_be_read_stays_visible_and_errors_are_asked_again(bench, tmp_path):
@@ -115,26 +116,24 @@ def test_the_command_says_what_came_of_it(bench, tmp_path):
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        ("Reason: a.\nTag: counting\nBetter: 2", ("0", "a.", "counting")),
-        ("**Reason:** a b.\n**Tag:** Right answer, wrong reasoning\n**Better:** 1",
-         ("1", "a b.", "right answer, wrong reasoning")),
-        ("Reason: a\nTag: none\nBetter: tie", ("tie", "a", "")),
-        ("Better: cannot", ("cannot", "", "")),
-        ("Better: 3", ("", "", "")),
-        ("Better: 1\nBetter: 2", ("", "", "")),
-        ("I like the first.", ("", "", "")),
-        ("", ("", "", "")),
+        ("Reason: a.\nBetter: 2", ("0", "a.")),
+        ("**Reason:** a b.\n**Better:** 1", ("1", "a b.")),
+        ("Reason: a\nBetter: tie", ("tie", "a")),
+        ("Better: cannot", ("cannot", "")),
+        ("Better: 3", ("", "")),
+        ("Better: 1\nBetter: 2", ("", "")),
+        ("I like the first.", ("", "")),
+        ("", ("", "")),
     ],
-)  # fmt: skip
+)
 def test_replies_are_read_or_not(reply, expected):
-    assert parse_reply(reply, (1, 0), TAGS) == expected
+    assert parse_reply(reply, (1, 0)) == expected
 
 
 @given(st.text(max_size=80), st.booleans())
 def test_any_reply_is_read_without_a_fault(reply, cut):
-    label, _, tag = parse_reply(reply, (2, 0, 1), TAGS, cut=cut)
-    assert label in {"", "0", "1", "2", "tie", "cannot"}
-    assert tag in {"", *TAGS}
+    label, _ = parse_reply(reply, (1, 0), cut=cut)
+    assert label in {"", "0", "1", "tie", "cannot"}
 
 
 @pytest.mark.model

@@ -34,7 +34,6 @@ def bench(judged, tmp_path):
     made = bench_with(
         judged,
         tmp_path / "mine",
-        quotas="{gold: 0.5, control: 0.5}",
         held_out="0.3",
     )
     propose(made, quiet=True)
@@ -91,7 +90,7 @@ def test_a_run_judges_it(bench, judged, tmp_path):
     found = {one.rewarder: one for one in results.benchmarks}
     for name in ("judge", "critic"):
         assert found[name].natural.value is not None
-        assert {group.name for group in found[name].groups} >= {"gold", "control"}
+        assert {group.name for group in found[name].groups} == {"popular-wrong", "other"}
 
 
 def test_what_people_contradict_or_disagree_on_is_left_out(bench):

@@ -20,18 +20,16 @@ def item(number: int, better: int, *, probability: float = 0.5) -> CuratedItem:
     return CuratedItem(
         key=item_key(question, keys),
         id=f"q{number // 2}-{number}",
-        run="run",
         question=question,
         prompt=f"What is in picture {number}?\n(A) cat\n(B) dog",
         images=("red.png", "blue.png")[: 1 + number % 2],
         responses=tuple(
             f"{'right' if at == better else 'wrong'} {key}" for at, key in enumerate(keys)
         ),
-        text_keys=keys,
         policies=("a", "a"),
         answers=tuple(("AB", "BA")[better]),
         better=better,
-        strategy="gold",
+        strategy="other",
         probability=probability,
         split="public",
         subject="Art",
@@ -67,11 +65,11 @@ def test_bon_reads_it_back_with_weights_clusters_and_sets(bench, tmp_path: Path)
     for one in items:
         pair = by_id[one.id]
         assert pair.responses[pair.preferred] == one.responses[one.better]
-        assert pair.meta["weight"] == pytest.approx(one.weight)
+        assert pair.meta["weight"] == pytest.approx(1 / one.probability)
         assert pair.meta["cluster"] == one.question
         assert "set" not in pair.meta
         assert len(pair.images) == len(one.images)
-        assert pair.group == "gold"
+        assert pair.group == "other"
     assert by_id[items[0].id].tag == "counting"
     assert len({pair.key for pair in by_id.values()}) == 10
 
@@ -79,7 +77,23 @@ def test_bon_reads_it_back_with_weights_clusters_and_sets(bench, tmp_path: Path)
 def test_no_place_is_the_better_one(bench, tmp_path: Path):
     _items, images = bench
     write_pairs([item(n, 0) for n in range(200)], images, tmp_path / "pairs.parquet")
-    assert 70 < pd.read_parquet(tmp_path / "pairs.parquet")["preferred"].sum() < 130
+    rankings = pd.read_parquet(tmp_path / "pairs.parquet")["human_ranking"]
+    assert 70 < sum(ranks[0] for ranks in rankings) < 130
+
+
+def test_it_has_vl_rewardbenchs_form(bench, tmp_path: Path):
+    items, images = bench
+    single = [one for one in items if len(one.images) == 1]
+    write_pairs(single, images, tmp_path / "pairs.parquet")
+    for benchmark in ("vl_rewardbench", "preference"):
+        spec = DatasetSpec(benchmark=benchmark, path=str(tmp_path / "pairs.parquet"), split=None)
+        read = {pair.id: pair for pair in load_pairs(spec, ImageStore(tmp_path / benchmark))}
+        assert read.keys() == {one.id for one in single}
+        for one in single:
+            pair = read[one.id]
+            assert isinstance(pair, PreferencePair)
+            assert pair.responses[pair.preferred] == one.responses[one.better]
+            assert len(pair.images) == 1
 
 
 def test_datasets_reads_it_with_images(bench, tmp_path: Path):

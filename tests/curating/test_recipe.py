@@ -11,10 +11,8 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.curating.judged_runs import begin
 from bon.curating.recipe import (
-    STRATEGIES,
     Annotating,
     Curation,
-    Filters,
     read_curation,
     recipe_text,
 )
@@ -33,9 +31,7 @@ def test_the_recipe_shows_every_key_and_is_read_back(judged, tmp_path):
     assert (out / recipe.runs[0]).resolve() == judged.resolve()
     shown = load_yaml((out / "recipe.yaml").read_text())
     assert set(shown) == set(Curation.model_fields)
-    assert set(shown["filters"]) == set(Filters.model_fields)
     assert set(shown["annotating"]) == set(Annotating.model_fields)
-    assert set(shown["quotas"]) == set(STRATEGIES)
 
 
 def test_what_is_written_are_the_defaults_and_what_was_asked_for(tmp_path):
@@ -61,23 +57,35 @@ def refusal(tmp_path: Path, run: Path, *more: Path) -> str:
 
 def test_runs_that_cannot_be_used(judged, tmp_path):
     assert "no run in" in refusal(tmp_path, tmp_path / "nowhere")
-    assert "occurs twice" in refusal(tmp_path, judged, judged / ".." / judged.name)
     copy = tmp_path / "run"
     shutil.copytree(judged, copy)
-    change(copy, "UPDATE candidates SET finish = ?", WITHOUT_TEXT)
-    assert "two different answers" in refusal(tmp_path, copy)
     change(copy, "DELETE FROM candidates WHERE policy = 'talker'")
     assert "not complete: talker has 0 of 144 candidates" in refusal(tmp_path, copy)
-    change(copy, "UPDATE questions SET data = json_set(data, '$.answer', json('null'))")
-    assert "holds no gold answer" in refusal(tmp_path, copy)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (f"UPDATE candidates SET finish = '{WITHOUT_TEXT}'", "answers with a text 288 to 0"),
+        ("UPDATE candidates SET outcome = 'unparsed'", "answers that were extracted 288 to 0"),
+    ],
+)
+def test_a_run_without_pairs_leaves_no_recipe(judged, tmp_path, sql, said):
+    run = shutil.copytree(judged, tmp_path / "run")
+    change(run, sql)
+    out = tmp_path / "bench"
+    done = CliRunner().invoke(app, ["curate", "draw", str(run), "--out", str(out)])
+    assert isinstance(done.exception, BonError)
+    assert "no question has both a right and a wrong answer" in str(done.exception)
+    assert said in str(done.exception)
+    assert not (out / "recipe.yaml").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("runs: [r]\npairs: [{benchmark: preference, path: p}]", "`runs` or `pairs`"),
-        ("runs: [r]\nquotas: {gold: 0.5}", "quotas add up to 0.5, not 1"),
-        ("runs: [r]\nquotas: {silver: 1}", "silver"),
+        ("runs: [r]\npopular_wrong: 1", "popular_wrong"),
         ("runs: []", "runs"),
         ("runs: [r]\nitems: 3", "items"),
         (json.dumps({"runs": ["r"], "held_out": 1}), "held_out"),

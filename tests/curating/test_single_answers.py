@@ -192,4 +192,3 @@ def test_what_is_labelled_by_keyboard_is_what_calibrate_measures(tmp_path, tab, 
     hits = {i: float((gold["score"][i] >= 0.5) == y) for i, y in labelled.items()}
     mean = sum(weight[i] * hit for i, hit in hits.items()) / sum(weight[i] for i in hits)
     assert found["overall"]["accuracy"]["value"] == pytest.approx(mean)
-    assert found["prevalence"]["num_items"] == len(gold)

@@ -7,6 +7,7 @@ import pytest
 
 from bon.dispatch import connection
 from bon.dispatch.connection import ClusterState, Connection, RayLost
+from bon.dispatch.nodes import Node
 from bon.experiment.config import ClusterConfig
 
 
@@ -24,7 +25,7 @@ def local_connection(monkeypatch):
 
 
 def state():
-    return ClusterState(time.monotonic(), frozenset({"here"}))
+    return ClusterState(time.monotonic(), {"here": Node(1.0)})
 
 
 @pytest.mark.parametrize(("seconds", "lost"), [(-3600, True), (-30, False), (3600 * 24, False)])

@@ -13,11 +13,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from bon import engines
 from bon.commands.main import app
 from bon.core.errors import BonError, EngineDied, ExitCode, Incomplete, engine_died
-from bon.core.plugins import Registry
 from bon.dispatch import groups
+from bon.engines import ENGINES
 from bon.storage.store import Store
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
@@ -29,12 +28,14 @@ PACKAGE = '''
     import sys
     from pathlib import Path
 
+    from bon.engines import EngineEntry
     from bon.engines.echo import EchoEngine
     from bon.engines.settings import EchoSettings
 
+    ENTRY = EngineEntry(path="apart:ApartEngine", settings=EchoSettings)
+
     class ApartEngine(EchoEngine):
         name = "apart"
-        settings = EchoSettings
 
         def __init__(self, settings):
             super().__init__(settings)
@@ -63,7 +64,7 @@ def study(tmp_path: Path) -> Path:
     info.mkdir(parents=True)
     (site / "apart.py").write_text(textwrap.dedent(PACKAGE))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: apart\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[bon.engines]\napart = apart:ApartEngine\n")
+    (info / "entry_points.txt").write_text("[bon.engines]\napart = apart:ENTRY\n")
     write_questions(tmp_path / "questions.jsonl", 40)
     write_pairs(tmp_path / "pairs.jsonl", 20)
     experiment = echo_experiment() | {"analysis": {"bootstrap": 100}}
@@ -129,10 +130,11 @@ def test_a_killed_engine_changes_no_result(study: Path) -> None:
 def test_an_engine_that_dies_again_and_again_is_no_wrong_answer(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is filed, the last line says so, and the same command tries again."""
+    """Nothing is stored, the last line says so, and the same command tries again."""
     site = study.parent / "site"
     monkeypatch.setattr(groups, "HOPELESS_AT_FIRST", 2)  # each takes a worker's start
-    monkeypatch.setattr(engines, "PLUGINS", Registry("bon.engines"))
+    monkeypatch.delitem(vars(ENGINES), "_installed", raising=False)
+    monkeypatch.setitem(vars(ENGINES), "_added", {})
     monkeypatch.syspath_prepend(str(site))
     experiment = yaml.safe_load(study.read_text())
     alone = {"pairs": [], "rewarders": [], "policies": experiment["policies"]}

@@ -110,16 +110,19 @@ class Billing:
     """Behaviour of an endpoint that keeps its own bill: `dollars` for each completion (10 tokens).
 
     `kind(number, body)` names what happens: ok, fewer (one choice less than asked), missing,
-    negative, text, nan (the `usage`), 429, 500, 402, quota, drop (billed, and no reply).
-    `sold` counts the completions that were delivered, by prompt.
+    negative, text, nan (the `usage`), 429, 500, 402, quota, drop (billed, and no reply), beside
+    (reasoning that the total alone names), float, absurd (10^12 tokens), error (a 200 that says
+    one, not billed), stream (billed, and no JSON). `sold` counts the completions that were
+    delivered, by prompt. `text` is what each says.
     """
 
     def __init__(
         self,
         kind: Callable[[int, dict[str, Any]], str] = lambda *_: "ok",
         dollars: float = 1.0,
+        text: str = "",
     ) -> None:
-        self.kind, self.dollars = kind, dollars
+        self.kind, self.dollars, self.text = kind, dollars, text
         self.bill = 0.0
         self.sold: Counter[str] = Counter()
         self.kinds: list[str] = []
@@ -135,16 +138,29 @@ class Billing:
         count = max(1, asked - 1) if kind == "fewer" else asked
         answer = ordinary({**body, "n": count})
         for choice in answer["choices"]:  # as many bytes as make 10 tokens where nobody else counts
-            choice["message"]["content"] = choice["message"]["content"].ljust(27)
+            text = self.text or choice["message"]["content"]
+            choice["message"]["content"] = text.ljust(27)
             choice.pop("logprobs", None)
         with self.lock:
             self.bill += count * self.dollars
-            if kind != "drop":
+            if kind not in ("drop", "stream"):
                 self.sold[json.dumps(body["messages"], sort_keys=True)] += count
         if kind == "drop":
             return DROPPED, {}, b""
+        if kind == "stream":
+            return 200, {"content-type": "text/event-stream"}, b"data: {}\n\ndata: [DONE]\n\n"
         if kind == "missing":
             del answer["usage"]
+        elif kind == "beside":
+            details = {"reasoning_tokens": 9 * count}
+            answer["usage"] |= {
+                "prompt_tokens": 0, "completion_tokens": count, "total_tokens": 10 * count,
+                "completion_tokens_details": details,
+            }  # fmt: skip
+        elif kind == "float":
+            answer["usage"]["completion_tokens"] *= 1.0
+        elif kind == "absurd":
+            answer["usage"]["completion_tokens"] = 10**12
         elif kind in NONSENSE:
             answer["usage"] = dict.fromkeys(("prompt_tokens", "completion_tokens"), NONSENSE[kind])
         return 200, {}, answer
@@ -156,6 +172,7 @@ REFUSALS: dict[str, Reply] = {
     "402": (402, {}, {"error": {"message": "Insufficient credits"}}),
     "quota": (429, {}, {"error": {"message": "You exceeded it", "code": "insufficient_quota"}}),
 }
+REFUSALS["error"] = 200, {}, {"error": {"message": "no upstream", "code": 502}}
 NONSENSE: dict[str, Any] = {"negative": -10, "text": "many", "nan": float("nan")}
 
 

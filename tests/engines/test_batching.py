@@ -125,3 +125,28 @@ def test_closing_refuses_what_waits() -> None:
     assert all("closed" in str(error) for error in refused)
     with pytest.raises(EngineDied, match="closed"):
         asyncio.run(batcher.submit("kind", ("a", 1)))
+
+
+def test_a_closed_event_loop_takes_no_other_with_it() -> None:
+    """Its requests were given up; those of the next loop are answered by the same thread."""
+    work = Work(seconds=0.3)
+    batcher = Batcher(work)
+
+    async def give_up() -> None:
+        task = asyncio.create_task(batcher.submit("kind", ("good", 1)))
+        while not work.batches:
+            await asyncio.sleep(0.01)
+        # A loop that is closed amid a batch cancels nothing.
+        asyncio.get_running_loop().stop()
+        await task
+
+    loop = asyncio.new_event_loop()
+    with pytest.raises(RuntimeError, match="stopped"):
+        loop.run_until_complete(give_up())
+    loop.close()
+    try:
+        answer = asyncio.run(asyncio.wait_for(batcher.submit("kind", ("good", 2)), 20))
+    finally:
+        batcher.close()
+    assert answer == ("done", ("good", 2))
+    assert len(work.threads) == 1

@@ -9,7 +9,6 @@ import pytest
 from fake_endpoint import FakeEndpoint, Reply, ordinary, serve
 
 from bon.engines.endpoints.endpoint import AdaptiveLimit, Endpoint, EndpointError
-from bon.engines.endpoints.ledger import Purse
 
 BODY = {"messages": [{"role": "user", "content": "q"}]}
 
@@ -20,8 +19,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(url: str, timeout: float) -> Endpoint:
-    purse = Purse("m", None, priced=False)
-    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1, 1), purse)
+    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1, 1))
 
 
 def posted(url: str, *bodies: dict[str, Any]) -> list[Any]:

@@ -119,18 +119,18 @@ WITHHELD = {
 }
 
 
-def candidate(made: Any, reader: str) -> Any:
-    card = PolicyCard(name="p", model="m", reader=reader)
+def candidate(made: Any, extractor: str) -> Any:
+    card = PolicyCard(name="p", model="m", extractor=extractor)
     question = generate.Ask("q", ask().messages, ("one", "two", "three"), (0,))
     (row,) = asyncio.run(generate.sample(made, card, "spec", 0, question))
     return row
 
 
-@pytest.mark.parametrize("reader", ["official", "strict"])
+@pytest.mark.parametrize("extractor", ["official", "strict"])
 @pytest.mark.parametrize("kind", WITHHELD)
-def test_a_policy_is_not_credited_for_what_the_endpoint_withheld(kind: str, reader: str) -> None:
+def test_a_policy_is_not_credited_for_what_the_endpoint_withheld(kind: str, extractor: str) -> None:
     with serve(always(200, reply(WITHHELD[kind]))) as server:
-        row = candidate(engine(server.url), reader)
+        row = candidate(engine(server.url), extractor)
         assert (row.answer, row.outcome) == (None, "unparsed")
         filtered = kind.startswith("filtered")
         assert row.finish == ("content_filter" if filtered else "refusal")
@@ -216,10 +216,9 @@ USAGES = ["5", [5], {"prompt_tokens": "5"}, {"input_tokens": 5}, None]
 
 @pytest.mark.parametrize("usage", [*USAGES, {"prompt_tokens": 1e300, "completion_tokens": True}])
 def test_usage_in_other_units_is_counted_here(usage: Any) -> None:
-    price = {"input_per_million": 1.0, "output_per_million": 1.0}
     with serve(always(200, reply(choice("B")) | {"usage": usage})) as server:
-        made = engine(server.url, price=price)
-        result = one(made, ask())
+        made = engine(server.url)
+        result = one(made, ask(), input_price=1.0, output_price=1.0)
         ledger = made.info()["ledger"]
         assert ledger["estimated"] == 1
         assert 0 < result.cost == ledger["spent"] < 1e-3

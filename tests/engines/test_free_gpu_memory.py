@@ -129,3 +129,45 @@ def test_a_failed_load_says_who_holds_the_memory(make_experiment, tmp_path, monk
         "model 'm' failed to load in vllm: no memory; after 120 s GPU 0 has 1.0 of 80.0 GiB free; "
         "held by process 7 -> a smaller one"
     )
+
+
+LOADS = """
+import sys
+from pathlib import Path
+from bon.engines.free_gpu_memory import alone_on_gpus
+
+log, name = Path(sys.argv[1]), sys.argv[2]
+print("starts", flush=True)
+with alone_on_gpus():
+    with log.open("a") as lines:
+        lines.write(f"{name} loads\\n")
+    print("loads", flush=True)
+    sys.stdin.readline()
+    with log.open("a") as lines:
+        lines.write(f"{name} has loaded\\n")
+"""
+
+
+def _loading(folder, name, gpus):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "CUDA_VISIBLE_DEVICES": gpus}
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOADS, str(folder / "log"), name], env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout.readline() == "starts\n"
+    return process
+
+
+def test_engines_load_one_after_another_on_each_gpu(tmp_path):
+    """Also after one that was killed; on other GPUs they load at the same time."""
+    first = _loading(tmp_path, "first", "0,1")
+    assert first.stdout.readline() == "loads\n"
+    second, elsewhere = _loading(tmp_path, "second", "1"), _loading(tmp_path, "elsewhere", "2")
+    assert elsewhere.stdout.readline() == "loads\n"
+    assert (tmp_path / "log").read_text() == "first loads\nelsewhere loads\n"
+    first.kill()
+    first.wait()
+    assert second.stdout.readline() == "loads\n"
+    for process in (second, elsewhere):
+        process.communicate("\n")
+    assert "second loads\n" in (tmp_path / "log").read_text()

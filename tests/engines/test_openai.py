@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from bon.core.errors import BonError, SpendingCapReached, Unsupported
+from bon.core.ledger import Ledger
 from bon.core.sampling import Sampling
 from bon.engines import build
 from bon.engines.base import GenerateRequest, ImagePart, Message, RankRequest, ScoreRequest
+from bon.engines.endpoints.budget import Budget, paying
 from bon.engines.endpoints.endpoint import AdaptiveLimit, EndpointError
 from bon.engines.endpoints.openai import OpenAIEngine
 from bon.engines.metering import metered
@@ -43,19 +45,20 @@ def ask(seeds: tuple[int, ...] = (1,), text: str = "q", **sampling: Any) -> Gene
     return GenerateRequest(messages, Sampling(max_tokens=9, **sampling), seeds, logprobs)
 
 
-def run(made: OpenAIEngine, *requests: GenerateRequest) -> list[Any]:
+def run(made: OpenAIEngine, *requests: GenerateRequest, **prices: float) -> list[Any]:
     async def all_at_once() -> list[Any]:
-        results = await asyncio.gather(
-            *(made.generate(request) for request in requests), return_exceptions=True
-        )
+        with paying(Budget(Ledger(), "m", **prices)):
+            results = await asyncio.gather(
+                *(made.generate(request) for request in requests), return_exceptions=True
+            )
         await made.close()
         return list(results)
 
     return asyncio.run(all_at_once())
 
 
-def one(made: OpenAIEngine, request: GenerateRequest) -> Any:
-    (result,) = run(made, request)
+def one(made: OpenAIEngine, request: GenerateRequest, **prices: float) -> Any:
+    (result,) = run(made, request, **prices)
     if isinstance(result, BaseException):
         raise result
     return result
@@ -290,11 +293,10 @@ def test_an_endpoint_that_is_down() -> None:
 
 
 def test_time_limit() -> None:
-    price = {"output_per_million": 1e6}
     with serve(delay=1.0) as server:
-        made = engine(server.url, endpoint="openai", timeout=0.2, retries=0, price=price)
+        made = engine(server.url, endpoint="openai", timeout=0.2, retries=0)
         with pytest.raises(EndpointError, match="failed after 1 tries: ReadTimeout"):
-            one(made, ask((1, 2)))
+            one(made, ask((1, 2)), output_price=1e6)
     assert made.info()["ledger"]["spent"] == 18  # two samples of 9 tokens may have been billed
 
 
@@ -394,13 +396,12 @@ def test_a_free_place_wakes_one_of_those_who_wait() -> None:
 
 
 def test_spending_cap() -> None:
-    price = {"input_per_million": 2.0, "output_per_million": 10.0}  # a request costs 0.0003
+    prices = {"input_price": 2.0, "output_price": 10.0}  # a request costs 0.0003
     with serve() as server:
         made = engine(
-            server.url, endpoint="openai", price=price, spending_cap=0.002,
-            concurrency=1, max_concurrency=1,
-        )  # fmt: skip
-        results = run(made, *(ask(text=str(i)) for i in range(12)))
+            server.url, endpoint="openai", spending_cap=0.002, concurrency=1, max_concurrency=1
+        )
+        results = run(made, *(ask(text=str(i)) for i in range(12)), **prices)
         done = [r for r in results if not isinstance(r, BaseException)]
         refused = [r for r in results if isinstance(r, SpendingCapReached)]
         assert len(done) == len(server.bodies) == 6

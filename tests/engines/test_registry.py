@@ -32,6 +32,6 @@ def test_a_package_that_does_not_say_what_it_lacks(monkeypatch, tmp_path) -> Non
     (tmp_path / "torn_engine.py").write_text(raises)
     monkeypatch.syspath_prepend(tmp_path)
     torn = replace(ENGINES["echo"], path="torn_engine:TornEngine")
-    monkeypatch.setitem(ENGINES, "echo", torn)
+    monkeypatch.setitem(ENGINES.shipped, "echo", torn)
     with pytest.raises(BonError, match=r"cannot use the installed packages \(Could not import"):
         build("echo", {})

@@ -14,11 +14,10 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.core.sampling import Sampling
-from bon.dispatch.worker import engine_arguments
-from bon.engines import build, read_settings
+from bon.engines import build
 from bon.engines.base import GenerateRequest, Message
 from bon.engines.endpoints import server as served
-from bon.experiment.cards import load_rewarder
+from bon.experiment.cards import load_rewarder, settings_of
 from bon.planning.model_sizes import fit_of
 from bon.work.hub_revisions import unpinned
 
@@ -119,7 +118,8 @@ def test_a_killed_worker_leaves_no_server(tmp_path: Path) -> None:
 
 CARD = {
     "name": "served", "kind": "pairwise", "engine": "openai", "model": "org/m", "size": 8e9,
-    "prompt": "pairwise", "verdict": {"pattern": "Overall Judgment: Answer ([12]) is better"},
+    "kv_bytes": 57_344, "prompt": "pairwise",
+    "verdict": {"pattern": "Overall Judgment: Answer ([12]) is better"},
     "engine_args": {"serve": "vllm", "engine_args": {"max_model_len": 8192}},
 }  # fmt: skip
 
@@ -134,12 +134,12 @@ def test_a_served_model_is_planned_and_shares_a_gpu() -> None:
     assert shares is not None
     assert fits.gpus["24 GB"] == "fits" != shares.gpus["24 GB"]
     assert shares.gpus["48 GB"] == "fits"
-    arguments = engine_arguments(half.card, "org/m", remote_code=False)
-    assert arguments["engine_args"] == {"gpu_memory_utilization": 0.45, "max_model_len": 8192}
-    assert (
-        "gpu_memory_utilization"
-        not in engine_arguments(whole.card, "org/m", remote_code=False)["engine_args"]
+    shared, alone = (
+        settings_of(loaded, remote_code=False).model_dump(exclude_unset=True)["engine_args"]
+        for loaded in (half, whole)
     )
+    assert shared == {"gpu_memory_utilization": 0.45, "max_model_len": 8192}
+    assert "gpu_memory_utilization" not in alone
     sglang = CARD | {"engine_args": {"serve": "sglang"}, "placement": {"gpus": 0.5}}
-    arguments = engine_arguments(load_rewarder(sglang, Path()).card, "org/m", remote_code=False)
-    assert read_settings("openai", arguments).engine_args.mem_fraction_static == 0.45  # type: ignore[attr-defined]
+    settings: Any = settings_of(load_rewarder(sglang, Path()), remote_code=False)
+    assert settings.engine_args.mem_fraction_static == 0.45

@@ -67,12 +67,12 @@ def prompt_of(engine: Any, request: GenerateRequest, **kwargs: Any) -> str:
     )
 
 
-@pytest.mark.parametrize("reader", ["official", "strict"])
-def test_thinking_that_never_ends_gives_no_letter(engine: Any, reader: str) -> None:
+@pytest.mark.parametrize("extractor", ["official", "strict"])
+def test_thinking_that_never_ends_gives_no_letter(engine: Any, extractor: str) -> None:
     sample = alone(engine, ask()).samples[0]
     assert (sample.text, sample.finish, sample.tokens) == ("", "length", ())
     assert sample.reasoning == plain(engine, prompt_of(engine, ask()), 6).strip()
-    card = PolicyCard(name="p", model="m", reader=reader, sampling=GREEDY)
+    card = PolicyCard(name="p", model="m", extractor=extractor, sampling=GREEDY)
     question = generate.Ask("q", ask().messages, ("one", "two"), (0,))
     (row,) = asyncio.run(generate.sample(engine, card, "spec", 0, question))
     assert (row.answer, row.outcome, row.num_tokens) == (None, "unparsed", 6)

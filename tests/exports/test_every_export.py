@@ -11,7 +11,6 @@ from bon.storage.store import Store
 ROWS = {  # a file of each: judgements, or pairs of a right and a wrong answer
     "parquet": "judgements.parquet",
     "hub-folder": "data/judgements.parquet",
-    "release": "dataset/data/judgements.parquet",
     "trl": "train.parquet",
     "llama-factory": "data.json",
     "ms-swift": "train.jsonl",

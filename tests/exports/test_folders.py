@@ -55,7 +55,7 @@ def test_what_may_not_be_passed_on_is_left_out_and_said(run, tmp_path, monkeypat
     assert {"id", "answer"} <= columns
     assert not columns & {"text", "options", "images"}
     card = (tmp_path / "README.md").read_text()
-    assert "Texts, options and images of mmmu_pro are left out" in card
+    assert "Texts, options and images of mmmu_pro, and the report, are left out" in card
     assert "**mmmu_pro** (CC BY-ND): no derivatives" in card
     assert front_matter(tmp_path)["license"] == "other"
 

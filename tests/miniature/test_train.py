@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bon.core.packed_checkpoints import unpacked
+from bon.engines.packed_checkpoints import unpacked
 
 COMMAND = [sys.executable, "-m", "tools.miniature.train"]
 

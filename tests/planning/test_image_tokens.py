@@ -2,17 +2,17 @@
 
 from pathlib import Path
 from statistics import fmean
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bon.experiment.cards import load_policy, load_rewarder
-from bon.planning.image_tokens import PER_IMAGE, PER_TOKEN, TYPICAL, tokens_of
+from bon.experiment.config import PolicyCard
+from bon.planning.dataset_sizes import TYPICAL, tokens_of
 
 
-def card(family: str, **engine_args: Any) -> Any:
-    return SimpleNamespace(family=family, model="m", engine_args=engine_args)
+def card(name: str, **engine_args: Any) -> PolicyCard:
+    return load_policy(name, Path()).card.model_copy(update={"engine_args": engine_args})
 
 
 def qwen(width: int, height: int, unit: int, most: int) -> int:
@@ -61,34 +61,33 @@ def gpt_4o(width: int, height: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("family", "count"),
+    ("name", "count"),
     [
-        ("qwen2.5-vl", lambda w, h: qwen(w, h, 28, 12_845_056)),
-        ("qwen3-vl", lambda w, h: qwen(w, h, 32, 16_777_216)),
-        ("internvl3", internvl),
-        ("llava-onevision", llava_onevision),
-        ("pixtral", pixtral),
-        ("claude", claude),
+        ("qwen2.5-vl-7b", lambda w, h: qwen(w, h, 28, 12_845_056)),
+        ("qwen3-vl-8b", lambda w, h: qwen(w, h, 32, 16_777_216)),
+        ("internvl3-8b", internvl),
+        ("llava-onevision-7b", llava_onevision),
+        ("pixtral-12b", pixtral),
+        ("claude-sonnet-4.6", claude),
         ("gpt-4o", gpt_4o),
     ],
 )
-def test_the_mean_image_is_counted_within_a_fifth(family: str, count: Any) -> None:
+def test_the_mean_image_is_counted_within_a_fifth(name: str, count: Any) -> None:
     pytest.importorskip("transformers")
     exact = fmean(count(*size) for size in TYPICAL)
-    assert tokens_of(card(family)) == pytest.approx(exact, rel=0.2)
+    assert tokens_of(card(name)) == pytest.approx(exact, rel=0.2)
 
 
 def test_max_pixels_of_a_card_counts() -> None:
     pytest.importorskip("transformers")
     exact = fmean(qwen(*size, 28, 300_000) for size in TYPICAL)
-    assert tokens_of(card("qwen2.5-vl", max_pixels=300_000)) == pytest.approx(exact, rel=0.2)
+    assert tokens_of(card("qwen2.5-vl-7b", max_pixels=300_000)) == pytest.approx(exact, rel=0.2)
 
 
-def test_a_family_has_the_price_of_each_of_its_models() -> None:
+def test_a_card_that_does_not_tell_gets_what_is_assumed() -> None:
     here = Path(".")
     large, small = (load_policy(name, here).card for name in ("gpt-4o", "gpt-4o-mini"))
     assert tokens_of(large) == 466
     assert tokens_of(small) == 15527
     assert tokens_of(load_rewarder("internvl3-8b-judge", here).card) == 2255
-    assert tokens_of(card("mine")) == 1000
-    assert not PER_IMAGE.keys() & PER_TOKEN.keys()
+    assert tokens_of(PolicyCard(name="mine", family="qwen2.5-vl")) == 1000

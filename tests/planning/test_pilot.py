@@ -1,4 +1,4 @@
-"""`bon run --pilot`: a random part is judged, and the size that a study needs is printed."""
+"""`bon run --pilot`: a random part is judged, and what the whole study would say is printed."""
 
 import json
 
@@ -32,4 +32,7 @@ def test_a_pilot_judges_a_random_part_and_prints_what_is_needed(
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0, printed.exception
     assert subsets == [0.4]
-    assert results.needed[0].sentence in printed.stdout
+    (said,) = [x for x in printed.stdout.splitlines() if x.startswith("A new study of")]
+    assert "10 rewarders" in said
+    assert "100 questions" in said  # all of them, not the 40 of the pilot
+    assert " would say Yes in " in said

@@ -31,7 +31,7 @@ def load(ref: ImageRef) -> ImagePart:
 
 
 def shipped(name: str) -> Prompt:
-    return load_prompt(name, room="policies", base=ROOT)
+    return load_prompt(name, ROOT)
 
 
 def inline(text: str) -> Prompt:

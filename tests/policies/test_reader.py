@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.core.text import LETTERS, option_letters
-from bon.policies.extractors import UNPARSED, BothLetters, extract_answer, extract_both
+from bon.policies.extractors import UNPARSED, declines, extract_answer
 
 FOUR = ("red", "green", "light blue", "none of them")
 NINE = tuple("pqrstuvwx")
@@ -178,18 +178,16 @@ REFUSALS = (
 def test_a_refusal_is_declined_and_no_letter(said: str, more: str, before: str) -> None:
     text = before + said + more
     assert extract_answer(text, TEN, "strict") == UNPARSED
-    read = extract_both(text, TEN, "official", extract_answer(text, TEN).letter)
-    assert read.declined
-    assert read.strict is None
+    assert declines(text)
 
 
 def test_a_refusal_that_states_a_letter_is_an_answer() -> None:
     text = "I'm unable to view the image, but it may be a tundra.\n\nAnswer: C"
-    assert extract_both(text, TEN, "strict", "C") == BothLetters("C", "C", False)
+    assert extract_answer(text, TEN, "strict").letter == "C"
 
 
 def test_the_official_reader_takes_a_refusal_for_the_letter_i() -> None:
-    assert extract_both(REFUSALS[0], TEN, "official", "I") == BothLetters("I", None, True)
+    assert extract_answer(REFUSALS[0], TEN, "official").letter == "I"
 
 
 @pytest.mark.parametrize(

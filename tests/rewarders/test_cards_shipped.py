@@ -10,9 +10,9 @@ from bon.curating.labelling.drafts import PROMPT
 from bon.engines.base import Sample, TokenLogprob
 from bon.experiment.cards import load_policy, load_rewarder, shipped
 from bon.experiment.config import Price
-from bon.planning.catalogue import sample_values
 from bon.rewarders.registry import rewarder_class
 from bon.rewarders.reply_parsing import read_score, read_verdict
+from bon.work.catalogue import sample_values
 from tests.rewarders.wordings import OURS, in_our_words
 
 ROOT = Path(__file__).parents[2]

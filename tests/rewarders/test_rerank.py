@@ -1,4 +1,4 @@
-"""Kind `rerank`: what it asks an engine, and how its scores are filed. No model."""
+"""Kind `rerank`: what it asks an engine, and how its scores are stored. No model."""
 
 import asyncio
 from typing import Any

@@ -87,12 +87,12 @@ def test_many_steps_are_joined_and_an_empty_response_is_one_step():
     assert [messages[-1].parts[-1] for messages in engine.asked] == ["Why?|1|a\n\nb\n\nc",
                                                                      "Why?|2|d\n\ne"]  # fmt: skip
     assert judge(critic(Scripted([0.5])), "")[0].score == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="max_steps is 0, not 1 or more"):
+    with pytest.raises(ValueError, match="max_steps: found 0, expected a whole number of"):
         critic(Scripted([0.5]), options={"max_steps": 0})
 
 
 def test_on_echo_right_responses_score_higher():
-    prompt = load_prompt("stepwise", room="rewarders", base=ROOT).text
+    prompt = load_prompt("stepwise", ROOT).text
     rewarder = critic(build("echo", {"accuracy": 1.0, "reply": "{choice}"}), prompt)
     good = judge(rewarder, correct=True, seeds=(1, 2))
     bad = judge(rewarder, correct=False)

@@ -4,9 +4,7 @@ import pytest
 
 from bon.analysis.calibration.calibrate import calibrate
 from bon.analysis.results import Options
-from bon.core.errors import BonError
 from bon.core.text import BIASES, FEATURES, PLACE
-from bon.experiment.cards import load_rewarder
 from bon.rewarders.base import Verdict
 from bon.rewarders.biases import amounts, biased
 from bon.running.labelled_votes import votes_of
@@ -34,21 +32,6 @@ def test_a_score_gains_and_a_verdict_turns():
     assert verdicts.count("second") == pytest.approx(900, abs=80)
     assert biased(Verdict("first"), [1.0, 1.0], 1.0, 0).outcome == "first"  # nothing to prefer
     assert biased(Verdict("chosen", 0.0), [0.0, 1.0, 0.0], 1.0, 0).score == 1.0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"bias": "colour"}, "no bias 'colour' -> choose among length, markdown"),
-        ({"bias": "length", "strength": -1}, "strength is -1"),
-        ({"bias": "phrase"}, "the bias `phrase` needs a phrase"),
-    ],
-)
-def test_what_cannot_be_injected_is_one_line(tmp_path, options, message):
-    with pytest.raises(BonError, match=message):
-        load_rewarder(
-            {"name": "x", "kind": "scalar", "engine": "echo", "options": options}, tmp_path
-        )
 
 
 def test_a_biased_card_of_a_run_is_found_by_calibrate(make_experiment, go):

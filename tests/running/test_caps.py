@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bon.commands.main import app
+from bon.core.ledger import LEDGER, Ledger, Reservation, spent_by_spec
 from bon.dispatch.worker import Host, JudgeTask, Reply
-from bon.engines.endpoints.ledger import LEDGER, Ledger, Reservation, spent_by_spec
 from bon.rewarders.base import Item
 from bon.running.runner import make_sources
 from bon.running.start import start

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bon.analysis.estimators.depth import peak_of, sample_statistics
+from bon.analysis.estimators.depth import peak_of
 from bon.analysis.estimators.resampling import draw
 from bon.core.errors import BonError
 from bon.planning.plan import make_plan
@@ -109,28 +109,3 @@ def test_beyond_the_limit_accuracy_falls_in_95_of_100_fresh_pools():
             _, most = peak_of(ns, values.mean(axis=0), drawn, 0.95, len(values))
             held += (most or 64) >= true
         assert held >= 190, rise
-
-
-def test_statistics_of_samples_by_hand(make_experiment, go):
-    from bon.analysis.data.arrays import read
-    from bon.work.run_tables import run_tables
-
-    directory = go(make_experiment(questions=12))
-    with Store(directory, readonly=True) as store:
-        tables = run_tables(open_run(store), store)
-    (pool,) = read(tables).pools.values()
-    found = sample_statistics(pool, draw(len(pool.rows), 200, 0, "questions"), 0.95)
-    shares, places, entropies = [], [], []
-    for _, rows in tables.candidates.groupby("question"):
-        answers = rows["answer"].fillna(rows["text_key"])
-        share = answers.value_counts() / len(rows)
-        shares.append(share.max())
-        entropies.append(-(share * np.log(share)).sum())
-        if rows["correct"].any():
-            orders = [rng.permutation(rows["correct"].to_numpy()) for rng in
-                      map(np.random.default_rng, range(400))]  # fmt: skip
-            places.append(np.mean([np.argmax(order) + 1 for order in orders]))
-    assert found.agreement.value == pytest.approx(np.mean(shares))
-    assert found.agreement_spread == pytest.approx(np.std(shares))
-    assert found.entropy.value == pytest.approx(np.mean(entropies))
-    assert found.first_right.value == pytest.approx(np.mean(places), rel=0.05)

@@ -54,7 +54,6 @@ def test_from_the_file_to_the_report(study, go, tmp_path):
     directory = go(study)
     report_run(directory, quiet=True)
     results = read_results(directory)
-    assert not results.readers
     (policy,) = results.policies
     assert 0.2 < policy.pass_at_1.value < 0.8
     assert policy.pass_at_1.value < policy.majority.value <= policy.oracle.value
@@ -111,9 +110,9 @@ def test_answers_of_a_file_are_graded_by_the_study(study, go, tmp_path):
     scores = {one["reader"]: one for one in json.loads(result.stdout)["readers"]}
     assert scores["number"]["accuracy"]["value"] == 0.5
     assert scores["exact"]["accuracy"]["value"] == 0.0
-    result = CliRunner().invoke(app, ["regrade", str(directory), "--reader", "number"])
+    result = CliRunner().invoke(app, ["regrade", str(directory), "--extractor", "number"])
     assert "50.0%" in result.stdout
-    result = CliRunner().invoke(app, ["regrade", str(file), "--reader", "official"])
+    result = CliRunner().invoke(app, ["regrade", str(file), "--extractor", "official"])
     assert "the questions have no options" in str(result.exception)
 
 

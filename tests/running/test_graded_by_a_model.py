@@ -12,7 +12,6 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.records import BY_MODEL
 from bon.graders import grades_of
-from bon.miniature.data import write_free
 from bon.planning.plan import make_plan
 from bon.running.reporting import open_run, read_results, report_run
 from bon.running.runner import make_sources
@@ -20,6 +19,7 @@ from bon.storage.store import Store
 from bon.work.completeness import completeness
 from bon.work.setup import prepare
 from bon.work.units import grading_unit
+from tests.miniature.free_tasks import write_free
 
 GRADER = {
     "name": "grader", "engine": "echo", "role": "rewarder",

@@ -20,7 +20,6 @@ DECISIONS = {
     "gate": ["--min-gain", "0.02", "--rewarder", "critic"],
     "recommend": [],
     "compare": ["FINISHED"],
-    "pool": ["FINISHED"],
     "export": ["--format", "hub-folder", "--out", "OUT"],
 }
 

@@ -152,7 +152,7 @@ def test_a_reader_reads_all_answers_again_not_only_those_asked_today(make_experi
             return store.query("SELECT key, answer, outcome FROM candidates ORDER BY key")
 
     official = outcomes(go(experiment))
-    strict = {**experiment, "policies": [{**experiment["policies"][0], "reader": "strict"}]}
+    strict = {**experiment, "policies": [{**experiment["policies"][0], "extractor": "strict"}]}
     few = {**strict, "questions": {**experiment["questions"], "limit": 5}}
     go(few)
     mixed = outcomes(go(strict))
@@ -163,7 +163,7 @@ def test_a_reader_reads_all_answers_again_not_only_those_asked_today(make_experi
 
 def test_answers_of_the_first_strict_reader_are_read_again(make_experiment, go):
     experiment = make_experiment()
-    experiment["policies"][0] |= {"reader": "strict"}
+    experiment["policies"][0] |= {"extractor": "strict"}
     experiment["policies"][0]["engine_args"]["reply"] = "so \\boxed{{choice}}."
     directory = go(experiment)
     with Store(directory) as store:  # as version 0.1 read them, and noted that it did

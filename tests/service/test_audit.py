@@ -59,7 +59,7 @@ def test_every_line_names_identity_and_client(server):
     (run / "report.html").write_text("<p>finished</p>")
     answer = server.client.get(f"/validations/{key}/report", headers=submit)
     link = answer.headers["location"]
-    signature = re.fullmatch(rf"/reports/{key}/([0-9a-f]{{64}})/report.html", link)[1]
+    signature = re.fullmatch(rf"/reports/{key}/([0-9a-f]{{8}}-[0-9a-f]{{64}})/report.html", link)[1]
     assert server.client.get(link).status_code == 200  # whoever has the link
     assert server.client.get(f"//reports/{key}//{signature}/report.html").status_code in (401, 404)
     server.client.get("/v1/validations")

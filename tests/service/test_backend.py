@@ -19,7 +19,7 @@ def test_a_start_ends_when_models_are_loaded(tmp_path, monkeypatch):
 
         async def load_():
             await loading.wait()
-            return []
+            return {}
 
         class Actor:
             node, load = SimpleNamespace(remote=node_), SimpleNamespace(remote=load_)

@@ -7,16 +7,17 @@ import time
 import psutil
 import pytest
 
+from bon.service.server.middleware import FORM_SECONDS
 from tests.service.server import serving
 
 pytestmark = pytest.mark.slow
 MB = 1024 * 1024
-CONNECTIONS, FORM_SECONDS = 60, 2
+CONNECTIONS = 60
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    limits = {"connections": CONNECTIONS, "form_seconds": FORM_SECONDS}
+    limits = {"connections": CONNECTIONS}
     with serving(tmp_path_factory.mktemp("server"), auth=True, limits=limits) as running:
         yield running
 
@@ -206,7 +207,7 @@ WIRE = {
     "a token with line ends": (b"POST /t/x%0d%0ay:z/get_reward HTTP/1.1\r\n" + LOGIN[23:], []),
     "10,000 headers": (GET + b"a:\r\n" * 7000 + b"\r\n", [200]),
     "bytes as a token": (MODELS + b"authorization: Bearer \xff\r\n\r\n", [401]),
-    "bytes as a session": (MODELS + b"cookie: bon_session=\xff\r\n\r\n", [401]),
+    "bytes as a session": (MODELS + b"cookie: bon_session_PORT=\xff\r\n\r\n", [401]),
 }  # fmt: skip
 
 
@@ -218,7 +219,7 @@ def answered(server):
     for start in range(0, len(names), 20):
         socks = {name: connected(server) for name in names[start : start + 20]}
         for name, sock in socks.items():
-            push(sock, WIRE[name][0], 1)
+            push(sock, WIRE[name][0].replace(b"PORT", str(server.port).encode()), 1)
         time.sleep(0.5)
         for name, sock in socks.items():
             sock.settimeout(0.01)

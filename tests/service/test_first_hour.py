@@ -80,7 +80,7 @@ def server(tmp_path_factory):
     write_questions(files / "questions.jsonl", 4)
     write_pairs(files / "pairs.jsonl", 3)
     (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment()))
-    allow = {"hosts": ["bon.example"]}
+    allow = {"hosts": ["bon.example", "labels.example:8443"]}
     with serving(folder, auth=True, ray_address="127.0.0.1:1", allow=allow) as running:
         yield running
 
@@ -118,7 +118,11 @@ def test_a_proxy_that_rewrites_host_is_named_with_the_fix(server):
     assert "must pass the Host header on (examples/deploy)" in error["fix"]
     for origin, status in (
         ("https://bon.example", 303),
-        ("https://BON.example:8443", 303),
+        ("https://labels.example:8443", 303),
+        ("https://bon.example:8443", 403),
+        ("http://bon.example", 403),
+        (server.address.replace("http:", "https:"), 403),
+        (server.address[:-1], 403),
         ("null", 403),
         ("https://bon.example.evil.example", 403),
         ("https://evil.example/bon.example", 403),

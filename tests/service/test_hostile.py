@@ -103,6 +103,28 @@ REFUSED = {
     "prompt name": changed(policies__0__prompt="../../../etc/passwd"),
     "upstream prompt": changed(policies__0__prompt={"upstream": "../../x"}),
     "too many candidates": changed(policies__0__n=4000),
+    "a template of one's own": changed(policies__0={
+        "card": "mini-policy-a", "engine_args": {"chat_template_kwargs": {
+            "chat_template": "{{ 'a' * 1500000000 }}"}}}),
+    "code of a kernel": changed(policies__0={
+        "card": "mini-policy-a", "engine_args": {
+            "attn_implementation": "kernels-community/flash-attn3"}}),
+    "a change of a stranger to a model": changed(policies__0={
+        "name": "x", "model": "a/b", "revision": "refs/pr/1", "prompt": "bare"}),
+    "deep candidates": changed(judging={"deep": {"n": 4096, "share": 1}}),
+    "deep thoughts": changed(policies__0__sampling={"max_thinking_tokens": 10**5}),
+    "thoughts past all": changed(policies__0__sampling={"max_thinking_tokens": 10**9}),
+    "repeated without end": changed(judging={"repeat_check": 10**9}),
+    "steps without end": changed(rewarders__0__options={"max_steps": 10**9}),
+    "200 tasks": changed(questions=[
+        {"benchmark": "multiple_choice", "path": "questions.jsonl", "name": f"q{i}"}
+        for i in range(200)]),
+    "200 sets of pairs": changed(pairs=[
+        {"benchmark": "preference", "path": "pairs.jsonl", "name": f"p{i}"} for i in range(200)]),
+    "a name that a terminal obeys": changed(questions__name="\x1b]0;pwned\x07"),
+    "a name of 8-bit control characters": changed(pairs__0__name="\x9b2J"),
+    "a name that turns the line": changed(questions__name="a\u202eb"),
+    "a name that leads upward": changed(pairs__0__name="../../x"),
     "too many votes": changed(rewarders__0__votes=99),
     "too many questions": changed(questions__limit=10**7),
     "too many gpus": changed(policies__0__placement={"gpus": 64, "group": "all"}),

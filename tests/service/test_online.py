@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from bon.planning.catalogue import catalogue, listing
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Online, Scaling
+from bon.work.catalogue import catalogue, listing
 from tests.conftest import echo_experiment
 
 CARDS = echo_experiment()
@@ -91,7 +91,6 @@ def test_every_rule(online):
     for rule in (
         "round_robin",
         "copeland",
-        "bradley_terry",
         "knockout",
         "weighted_vote",
         "majority",

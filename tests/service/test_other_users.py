@@ -163,7 +163,8 @@ def paths_of(place):
 
 
 def start_run(place):
-    (place / "home" / "e.yaml").write_text(yaml.safe_dump(slow(0.3)))
+    # The attack reads the whole disk first: the run lasts for longer.
+    (place / "home" / "e.yaml").write_text(yaml.safe_dump(slow(3.0)))
     since, before = time.time(), paths_of(place)
     process = subprocess.Popen([BON, "run", "e.yaml", "--out", "run"], cwd=place / "home")
     database = place / "home" / "run" / "run.sqlite"

@@ -1,8 +1,10 @@
 """ray_configs/: every file is read by what will read it, as far as that can be done here."""
 
 import json
+import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -63,14 +65,34 @@ POLICY = documents("networkpolicy.yaml")["NetworkPolicy"]["spec"]
 CLOSED = POLICY["podSelector"]["matchLabels"]
 
 
-def test_the_network_policy_opens_every_port_to_the_nodes_alone():
-    nodes, operator, submitter = POLICY["ingress"]
+def test_the_network_policy_admits_no_pod_by_what_it_calls_itself():
+    """Labels of pods count within namespaces whose pods are the operator's and this job's."""
+    nodes, operator = POLICY["ingress"]
     assert nodes == {"from": [{"podSelector": POLICY["podSelector"]}]}
-    job = documents("rayjob.yaml")
-    (source,) = submitter["from"]
-    assert source["podSelector"]["matchLabels"].popitem()[1] == job["RayJob"]["metadata"]["name"]
-    assert {8265} == {port["port"] for port in submitter["ports"]}
+    (source,) = operator["from"]
+    assert source["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "kuberay-system"
+    }
     assert {8265, 52365} == {port["port"] for port in operator["ports"]}
+    policy, job = documents("networkpolicy.yaml"), documents("rayjob.yaml")
+    own = policy["Namespace"]["metadata"]["name"]
+    for document in (policy["NetworkPolicy"], *job.values()):
+        assert document["metadata"]["namespace"] == own
+    assert job["RayJob"]["spec"]["submissionMode"] == "HTTPMode"  # by the operator itself
+
+
+def test_every_ray_that_ships_asks_for_a_token():
+    assert documents("rayjob.yaml")["RayJob"]["spec"]["rayClusterSpec"]["authOptions"] == {
+        "mode": "token"
+    }
+    launcher = yaml.safe_load((CONFIGS / "ray-cluster.yaml").read_text())
+    commands = [*launcher["head_start_ray_commands"], *launcher["worker_start_ray_commands"]]
+    starts = [command for command in commands if "ray start" in command]
+    assert len(starts) == 2
+    assert all("RAY_AUTH_MODE=token ray start" in command for command in starts)
+    assert "auth_token" in str(launcher["file_mounts"])
+    for name in ("gpu-node.yaml", "cluster.yaml", "ray-cluster.yaml"):
+        assert "RAY_AUTH_MODE=token" in (CONFIGS / name).read_text()
 
 
 def check_pods(cluster):
@@ -79,17 +101,57 @@ def check_pods(cluster):
     for group in groups:
         pod = group["template"]["spec"]
         assert group["template"]["metadata"]["labels"].items() >= CLOSED.items()
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert not pod["automountServiceAccountToken"]
         names = {volume["name"] for volume in pod["volumes"]}
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             assert {mount["name"] for mount in container["volumeMounts"]} <= names
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
             resources = container.get("resources", {})
             assert resources.get("requests") == resources.get("limits")
 
 
-def test_the_slurm_script():
+STUBS = {
+    "scontrol": "echo node1",
+    "srun": 'while [ "$1" != -w ]; do shift; done; shift 2; exec "$@"',
+    "hostname": "echo 127.0.0.1",
+    "ray": 'echo "ray $* $RAY_AUTH_MODE $RAY_AUTH_TOKEN $(stat -c %a $BON_RAY_FOLDER)" >> $NOTES; '
+    'case $1 in start) sleep 3;; status) echo " node_1";; esac',
+    "bon": 'echo "bon $* $RAY_AUTH_MODE $RAY_AUTH_TOKEN" >> "$NOTES"',
+    "sleep": "exec /bin/sleep 1",
+}
+
+
+def test_the_slurm_script(tmp_path):
+    """Ray has a token of the job and a folder that only its user enters, and leaves nothing."""
     script = CONFIGS / "slurm.sh"
-    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
     assert script.stat().st_mode & 0o100
+    for name, text in STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    job = f"test-{os.getpid()}"
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "NOTES": str(tmp_path / "notes"),
+        "SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": "node1", "SLURM_CPUS_PER_TASK": "1",
+    }  # fmt: skip
+    tokens = set()
+    for _ in range(2):
+        subprocess.run([script, "e.yaml"], env=environment, check=True, capture_output=True)
+        notes = (tmp_path / "notes").read_text().splitlines()
+        (tmp_path / "notes").unlink()
+        (start,) = [line for line in notes if line.startswith("ray start")]
+        (run,) = [line for line in notes if line.startswith("bon run")]
+        assert f"--temp-dir /tmp/bon-{job}/ray" in start
+        *_, mode, token, folder = start.split()
+        assert (mode, folder) == ("token", "700")
+        assert run.split()[-2:] == [mode, token]
+        tokens.add(token)
+        deadline = time.monotonic() + 60
+        while Path(f"/tmp/bon-{job}").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not Path(f"/tmp/bon-{job}").exists()
+    assert len(tokens) == 2
+    assert all(len(token) == 64 for token in tokens)
 
 
 @pytest.mark.parametrize("name", ["cpu", "gpu"])

@@ -200,7 +200,7 @@ def test_no_secret_in_logs(monkeypatch, tmp_path):
 def test_a_stranger_cannot_write_to_the_terminal():
     record = logging.makeLogRecord({"msg": "GET /\x1b]0;x\x07\n12:00 all is well", "levelno": 20})
     record._ray_timestamp_ns = 1  # Ray puts this on every record once it is imported
-    assert TextLines().format(record)[9:] == r"GET /\x1b]0;x\x07\n12:00 all is well"
+    assert TextLines().format(record)[9:] == r"GET /\u001b]0;x\u0007\n12:00 all is well"
 
 
 PUBLIC = {"GET /healthz", "GET /readyz"}

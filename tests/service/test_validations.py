@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from bon.planning.plan import make_plan
+from bon.service.api import validations
 from bon.service.settings import Allow, Limits
 from bon.storage.store import Store
 from bon.work.setup import prepare
@@ -142,17 +143,18 @@ def test_a_benchmark_of_unknown_size_is_refused_with_the_fix(client, settings):
         assert "set `limit`" in answer.json()["error"]["fix"]
 
 
-def test_limits_count_every_call_and_every_row(client, settings):
+def test_limits_count_every_call_and_every_row(client, settings, monkeypatch):
     published = experiment(pairs=[{"benchmark": "vl_rewardbench"}])
     result = client.post("/v1/plan", json=published).json()
-    for limits, word in (
-        ({"calls": result["totals"]["calls"] - 1}, "model calls"),
-        ({"pairs": 1249}, "1,250 rows"),
-        ({"questions": 11}, "12 rows"),
+    calls = Limits(calls=result["totals"]["calls"] - 1)
+    for owner, name, value, word in (
+        (client.app.state.service.settings, "limits", calls, "model calls"),
+        (validations, "MAX_PAIRS", 1249, "1,250 rows"),
+        (validations, "MAX_QUESTIONS", 11, "12 rows"),
     ):
-        service = client.app.state.service
-        service.settings = settings.model_copy(update={"limits": Limits(**limits)})
-        answer = client.post("/v1/validations", json=published)
+        with monkeypatch.context() as patch:
+            patch.setitem(owner.__dict__, name, value)
+            answer = client.post("/v1/validations", json=published)
         assert answer.status_code == 422, answer.text
         assert word in answer.json()["error"]["message"]
 

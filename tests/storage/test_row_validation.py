@@ -76,10 +76,10 @@ def store(tmp_path_factory):
 def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
     store.db.execute("DELETE FROM judgements")
     rows = [row._replace(key=f"j{place}") for place, row in enumerate(rows)]
-    filed = store.add_judgements(rows)
+    stored = store.add_judgements(rows)
     back = store.judgements("rspec", "p1")
-    assert sorted(back, key=lambda row: row.key) == filed
-    for row, given_row in zip(filed, rows, strict=True):
+    assert sorted(back, key=lambda row: row.key) == stored
+    for row, given_row in zip(stored, rows, strict=True):
         assert validate_judgement(row) == row
         amounts_are_sound(row)
         assert row.score is None or math.isfinite(row.score)
@@ -94,12 +94,12 @@ def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
 @given(row=CANDIDATES)
 def test_every_candidate_is_kept_and_comes_back_sound(store, row):
     store.db.execute("DELETE FROM candidates")
-    (filed,) = store.add_candidates([row])
-    assert store.candidates("spec", "k1") == [filed]
-    assert validate_candidate(filed) == filed
-    amounts_are_sound(filed)
-    assert (filed.outcome == "parsed") == (filed.answer is not None)
-    assert filed.logprob is None or math.isfinite(filed.logprob)
+    (stored,) = store.add_candidates([row])
+    assert store.candidates("spec", "k1") == [stored]
+    assert validate_candidate(stored) == stored
+    amounts_are_sound(stored)
+    assert (stored.outcome == "parsed") == (stored.answer is not None)
+    assert stored.logprob is None or math.isfinite(stored.logprob)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_scores(score, outcome, stored, reason):
     ],
 )
 def test_what_no_rewarder_may_answer_is_an_error(row, reason):
-    filed = validate_judgement(row)
-    assert filed.outcome == "error"
-    assert reason in filed.error
+    stored = validate_judgement(row)
+    assert stored.outcome == "error"
+    assert reason in stored.error
 
 
 def test_a_halved_character_is_replaced_and_a_pair_of_halves_joined():

@@ -29,7 +29,6 @@ def table(rewarders: int = 17) -> pd.DataFrame:
             "best_of_n": 30 + score / 4 + rng.normal(size=rewarders),
             "ppo": np.where(own, 60 - score / 10, 50 + score / 10),
             "family": [f"f{i}" for i in range(rewarders)],
-            "lineage": np.where(own, "own", "other"),
         }
     )
 
@@ -38,26 +37,20 @@ def test_a_column_of_gains_by_training_is_no_benchmark():
     report = correlate_table(table(), FAST)
     assert {c.axis for c in report.correlations} == {"macro"}
     assert report.correlations[0].pearson.estimate.value > 0.9
-    found = {(c.x, c.lineage): c for c in report.outcomes}
-    assert set(found) == {(x, g) for x in ("macro", "best_of_n") for g in ("", "own", "other")}
-    whole = found["macro", ""]
+    found = {c.x: c for c in report.outcomes}
+    assert set(found) == {"macro", "best_of_n"}
+    whole = found["macro"]
     assert whole.num_rewarders == 17
     assert abs(whole.spearman.value) < 0.2
     assert whole.r.low < 0 < whole.r.high
     assert whole.spearman.low is not None
-    assert found["macro", "own"].spearman.value == pytest.approx(-1)
-    assert found["macro", "other"].r.value == pytest.approx(1)
     text = correlation_text(report)
     assert "Gains by training:" in text
-    assert "ppo      best_of_n  own" in text
+    assert "ppo      best_of_n" in text
 
 
-def test_lineage_follows_from_the_families_of_reward_model_and_policy():
-    frame = table().drop(columns="lineage").assign(policy_family="f0")
-    frame["family"] = ["f0" if i % 2 == 0 else f"f{i}" for i in range(len(frame))]
-    groups = {c.lineage for c in correlate_table(frame, FAST).outcomes}
-    assert groups == {"", "the policy's family", "other families"}
-    shared = correlate_table(frame.assign(family="f0"), FAST)
+def test_one_base_model_has_no_interval():
+    shared = correlate_table(table().assign(family="f0"), FAST)
     assert all(c.r.low is None for c in shared.outcomes)  # one base model: no interval
 
 

@@ -23,7 +23,6 @@ from PIL import Image
 
 import bon
 import bon.training.uplift as training
-from bon.analysis.outcomes import contrasts_of
 from bon.analysis.results import Estimate
 from bon.analysis.side_effects import leanings
 from bon.analysis.uplift import Outcomes, analyse_uplift
@@ -462,6 +461,16 @@ def test_a_rewarder_that_helps_choosing_and_hurts_training_is_flagged():
     assert "hurts training: harmful" in results.methods[0].sentence
 
 
+def test_what_the_recipe_costs_names_no_rewarder():
+    """Nine rewarders that choose well and train exactly as random choices do, below zero."""
+    innocent = [f"rewarder {i}" for i in range(9)]
+    results = analysed(dict.fromkeys([*innocent, "random"], -0.06), dict.fromkeys(innocent, 0.1))
+    assert all(arm.greedy.high < 0 for arm in results.arms)
+    assert not [arm.arm for arm in results.arms if arm.hurts]
+    alone = analysed(dict.fromkeys(innocent, -0.06), dict.fromkeys(innocent, 0.1))
+    assert not [arm.arm for arm in alone.arms if arm.hurts]  # without a zero line
+
+
 def test_planted_side_effects_are_flagged():
     others = [f"other {i}" for i in range(25)]
     names = ("plain", "lengthy", "letter", "mute", "random", *others)
@@ -513,22 +522,6 @@ def test_planted_choices_are_flagged():
     assert {name: row for name, row in flags.items() if row} == {
         "letter": ("chooses A",), "lengthy": ("chooses longer responses",),
     }  # fmt: skip
-
-
-def test_predictors_are_compared_only_with_enough_rewarders():
-    gains = {f"r{i}": 0.01 * i for i in range(12)}
-    good = {name: 2 * value for name, value in gains.items()}
-    bad = {name: np.sin(7 * i) for i, name in enumerate(gains)}
-    own = {name: name for name in gains}
-    (found,) = contrasts_of({"a": good, "b": bad}, gains, own)
-    expected = 1 - np.corrcoef(list(bad.values()), list(gains.values()))[0, 1]
-    assert found.difference.value == pytest.approx(expected)
-    assert found.difference.low > 0
-    assert found.p_value < 0.05
-    shared = {name: f"base {i % 2}" for i, name in enumerate(gains)}
-    assert contrasts_of({"a": good, "b": bad}, gains, shared)[0].difference.low is None
-    few = dict(list(gains.items())[:6])
-    assert contrasts_of({"a": good, "b": bad}, few, own)[0].p_value is None
 
 
 def test_r_needs_eight_rewarders_for_an_interval():

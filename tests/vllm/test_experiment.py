@@ -129,7 +129,7 @@ def engine_cores() -> set[int]:
 def test_a_killed_engine_core_changes_no_result(
     tmp_path: Path, checkpoint: Path, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`kill -9` of vLLM's EngineCore: it filed errors, which counted as wrong, with exit code 0."""
+    """`kill -9` of vLLM's EngineCore: it stored errors, counted as wrong, with exit code 0."""
     _write(tmp_path)
     monkeypatch.delenv("VLLM_HOST_IP")
     experiment = {

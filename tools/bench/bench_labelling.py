@@ -111,19 +111,15 @@ def prepared(
 def report(bench: Workbench, planted: set[str], answers: int, erred: int) -> None:
     """What was planted, beside what the audit says."""
     found = write_audit(bench)
-    labels, rewarders = found.labels, found.by_rewarders
+    labels = found.labels
     assert labels is not None
-    assert rewarders is not None
-    negative = {one.key for one in rewarders.items if (one.discrimination or 0) < 0}
     contradicted = set(labels.contradicted)
     print(f"annotators erred in {erred} of {answers} answers ({erred / answers:.1%})")
-    print(f"  audit: {said(labels.annotator_error)}")
     print(
         f"labels turned around: {len(planted)} of {found.items} ({len(planted) / found.items:.1%})"
     )
-    print(f"  audit: {said(labels.error)}, net of mistakes {said(labels.error_corrected)}")
-    for what, keys in (("contradicted by people", contradicted), ("item-rest r below 0", negative)):
-        print(f"{what}: {len(keys)} items, {len(keys & planted)} of the {len(planted)} turned")
+    print(f"  audit: {said(labels.error)}")
+    print(f"contradicted: {len(contradicted)} items, {len(contradicted & planted)} of them turned")
 
 
 def said(one: Estimate) -> str:

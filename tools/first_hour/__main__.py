@@ -228,7 +228,7 @@ def rehearse(rehearsal: Rehearsal, hub: Hub) -> None:
     rehearsal.check(f"{_judged(database)} judgements, none of them an error", errors == 0)
     say(*status)
     say("bon", "report", "runs/study")
-    say("bon", "export", "runs/study", "--format", "release", "--out", "release")
+    say("bon", "export", "runs/study", "--format", "hub-folder", "--out", "release")
     rehearsal.check("the release is there", any((rehearsal.study / "release").iterdir()))
 
 

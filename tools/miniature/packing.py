@@ -1,4 +1,4 @@
-"""Packing of checkpoints for bon.core.packed_checkpoints."""
+"""Packing of checkpoints for bon.engines.packed_checkpoints."""
 
 import json
 import lzma
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 
-from bon.core.packed_checkpoints import (
+from bon.engines.packed_checkpoints import (
     SHARED,
     WEIGHTS,
     Tensors,

@@ -1,10 +1,9 @@
 """Coverage of the intervals of `bon calibrate`: `python -m tools.validity.calibration_coverage`.
 
 Items in clusters of four whose labels and verdicts err together, as answers to one question do; a
-score P(yes) that is too sharp, two votes on each item, a second version of the judge, and lengths
-that it likes. The truth is that of 200,000 items. Before them, items of their own with a rare
-label: coverage by base rate and number, of a judge with TPR .9 and TNR .8, and how often
-`--min tnr=.9` says go for it.
+score P(yes) that is too sharp, two votes on each item, and lengths that it likes. The truth is that
+of 200,000 items. Before them, items of their own with a rare label: coverage by base rate and
+number, of a judge with TPR .9 and TNR .8, and how often `--min tnr=.9` says go for it.
 Prints the tables for docs/measurements/calibration.md.
 """
 
@@ -17,45 +16,39 @@ from scipy import special
 
 from bon.analysis.calibration import probabilities, verdict_accuracy
 from bon.analysis.calibration.labelled import COLUMNS, by_rewarder
-from bon.analysis.calibration.prevalence import prevalence
-from bon.analysis.calibration.versions import version_drift
 from bon.analysis.results import Estimate
 
-LEVEL, SIZE, LABELLED = 0.95, 4, 0.5
+LEVEL, SIZE = 0.95, 4
 
 
-def drawn(seed: int, clusters: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the votes of a judge and of its next version."""
+def drawn(seed: int, clusters: int) -> pd.DataFrame:
+    """Return the votes of a judge."""
     rng = np.random.default_rng(seed)
     items = SIZE * clusters
     ability = np.repeat(rng.normal(size=clusters), SIZE)
     label = (rng.random(items) < special.expit(ability)).astype(float)
     length = rng.uniform(1, 100, items)
     lean = 0.8 * ability + np.where(label == 1, 1.0, -1.0) + (length - 50) / 80
-    votes = []
-    for version in (0.0, 0.4):
-        score = special.expit(lean + version + rng.normal(size=(2, items)))
-        frame = pd.DataFrame(
-            {
-                "rewarder": "judge",
-                "kind": "answers",
-                "item": np.tile(np.arange(items).astype(str), 2),
-                "cluster": np.tile(np.repeat(np.arange(clusters), SIZE).astype(str), 2),
-                "category": "",
-                "label": np.tile(label, 2),
-                "score": score.ravel(),
-                "vote": np.repeat([0, 1], items),
-                "length": np.tile(length, 2),
-            }
-        )
-        votes.append(frame.reindex(columns=list(COLUMNS)).assign(verdict=np.nan))
-    return votes[0], votes[1]
+    score = special.expit(lean + rng.normal(size=(2, items)))
+    frame = pd.DataFrame(
+        {
+            "rewarder": "judge",
+            "kind": "answers",
+            "item": np.tile(np.arange(items).astype(str), 2),
+            "cluster": np.tile(np.repeat(np.arange(clusters), SIZE).astype(str), 2),
+            "category": "",
+            "label": np.tile(label, 2),
+            "score": score.ravel(),
+            "vote": np.repeat([0, 1], items),
+            "length": np.tile(length, 2),
+        }
+    )
+    return frame.reindex(columns=list(COLUMNS)).assign(verdict=np.nan)
 
 
 def intervals(seed: int, clusters: int, draws: int) -> dict[str, Estimate]:
     """Return every interval that `bon calibrate` prints."""
-    before, after = drawn(seed, clusters)
-    votes, later = (next(by_rewarder(frame)) for frame in (before, after))
+    votes = next(by_rewarder(drawn(seed, clusters)))
     resampled = votes.draws(0, draws)
     overall = verdict_accuracy.verdict_accuracy(votes, votes.known, resampled, LEVEL)
     names = ("base_rate", "accuracy", "tpr", "tnr", "precision", "npv", "kappa")
@@ -66,15 +59,6 @@ def intervals(seed: int, clusters: int, draws: int) -> dict[str, Estimate]:
     found["lean"] = verdict_accuracy.lean(votes, resampled, LEVEL)
     found["length bias"] = verdict_accuracy.length_bias(votes, resampled, LEVEL)
     found["self-consistency"] = verdict_accuracy.self_consistency(votes, LEVEL)
-    drift = version_drift(votes, later, LEVEL, 0, draws)
-    assert drift is not None
-    found |= {"changed verdicts": drift.changed, "change of accuracy": drift.accuracy}
-    found |= {"kappa of versions": drift.kappa, "shift of scores": drift.score_shift}
-    rng = np.random.default_rng([seed, 1])
-    known = rng.random(clusters)[before["cluster"].astype(int)] < LABELLED
-    some = next(by_rewarder(before.assign(label=before["label"].where(known))))
-    if (share := prevalence(some, LEVEL)) is not None:
-        found["share of right items"] = share.estimate
     return found
 
 
@@ -102,7 +86,7 @@ def rare_truth(base: float) -> dict[str, float]:
     area = special.ndtr((special.ndtri(TPR) + special.ndtri(TNR)) / np.sqrt(2))
     truth = {"tpr": TPR, "tnr": TNR, "precision": tp / (tp + fp), "npv": tn / (tn + fn)}
     truth |= {"kappa": (tp + tn - chance) / (1 - chance), "auc": float(area)}
-    return truth | {"auc of verdicts": (TPR + TNR) / 2, "share of right items": base}
+    return truth | {"auc of verdicts": (TPR + TNR) / 2}
 
 
 def rare(seed: int, items: int, base: float, draws: int) -> dict[str, Estimate]:
@@ -114,10 +98,6 @@ def rare(seed: int, items: int, base: float, draws: int) -> dict[str, Estimate]:
     found["auc"] = probabilities.auc(votes, LEVEL)
     verdicts = next(by_rewarder(single(seed, items, base, levels=2)))
     found["auc of verdicts"] = probabilities.auc(verdicts, LEVEL)
-    known = np.random.default_rng([seed, 1]).random(items) < LABELLED
-    some = next(by_rewarder(frame.assign(label=frame["label"].where(known))))
-    if (share := prevalence(some, LEVEL)) is not None:
-        found["share of right items"] = share.estimate
     return found
 
 
@@ -148,7 +128,6 @@ def main() -> None:
     arguments = parser.parse_args()
     print_rare(arguments.draws, 200)
     truth = {name: e.value for name, e in intervals(10**6, 50_000, 2).items()}
-    truth["share of right items"] = truth["base_rate"]
     hits = {name: [] for name in truth}  # type: dict[str, list[bool]]
     for seed in range(arguments.draws):
         for name, e in intervals(seed, arguments.clusters, 200).items():

@@ -6,8 +6,8 @@ share questions and pairs of different difficulty. Rewarders come from a normal 
 a lopsided one: many weak ones close together and a tail of strong ones.
 
 The *measured* r is the one that very many rewarders would show on benchmarks of this size: noise in
-both axes lowers it. The *true* r is that of the accuracies themselves; only the corrected r aims at
-it.
+both axes lowers it. The *true* r is that of the accuracies themselves; only the posterior of the
+verdict aims at it.
 """
 
 import argparse
@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from bon.analysis.correlation.coefficients import coefficient, drawn
-from bon.analysis.correlation.noise import reliability
 from bon.analysis.correlation.paired_accuracies import Measured, difference_errors
 from bon.analysis.estimators import resampling
-from bon.analysis.estimators.resampling import Draws, draw, from_draws
+from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import Estimate, Options
-from tools.validity import mixtures, populations
-from tools.validity.populations import COLLECTIONS, PROMISE
+from bon.analysis.verdict.of_axes import axes_of
+from bon.analysis.verdict.verdict import judge
+from tools.validity import populations, verdict_rates
+from tools.validity.populations import DIFFICULTY, PROMISE, SPREAD_X, answers
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +37,11 @@ Population = Literal["normal", "lopsided"]
 REWARDERS = (6, 10, 16, 50)
 QUESTIONS = (200, 1730)
 TRUE_R = 0.85
-SPREAD_X, SPREAD_Y, DIFFICULTY = 0.30, 0.25, 1.0  # on the probit scale
+SPREAD_Y = 0.25  # on the probit scale
 POPULATIONS: tuple[Population, ...] = ("normal", "lopsided")
 FEW_QUESTIONS, SKILLS = (20, 50, 100), (0.3, 1.5, 3.0)
 LEAKED, LEAK_SIZES, LEAK_STUDIES = (0.5, 0.6, 0.88), (500, 120), 100
 RARE = (0.03, 0.07, 0.15)
-HALVES = 20
 BLOCK = 50  # studies that share their bootstrap draws
 
 
@@ -60,14 +60,12 @@ def main() -> None:
                 rows.append(coverage(r, q, studies, population))
                 print(f"{population}, {r} rewarders, {q} questions: {rows[-1]}", flush=True)
     nulls = [null_p(r, min(studies, 1000)) for r in (6, 16)]
-    hard = [populations.row(c, hard_studies(studies)) for c in COLLECTIONS]
     few = [populations.gains(q, s, 4 * studies) for q in FEW_QUESTIONS for s in SKILLS]
     leaks = 12 if arguments.quick else LEAK_STUDIES
     leaky = [populations.remembered_leaks(s, q, leaks) for q in LEAK_SIZES for s in LEAKED]
     gates = [populations.gate_errors(q, s, studies) for q in (30, 100) for s in RARE]
-    more = populations.page(hard, few, leaky, gates)
-    mixed = 40 if arguments.quick else mixtures.STUDIES
-    more += mixtures.page(list(mixtures.rows(mixed)), mixed)
+    more = verdict_rates.page(20 if arguments.quick else verdict_rates.STUDIES)
+    more += populations.page(few, leaky, gates)
     text = "\n".join((page(rows, nulls, studies, sum(os.times()[:4])), *more))
     if arguments.quick:
         print(text)
@@ -76,11 +74,6 @@ def main() -> None:
 
 
 # ------------------------------------------------------------------ a simulated study
-
-
-def hard_studies(studies: int) -> int:
-    """Return the number of studies per collection that is not clean, each a full `correlate`."""
-    return max(12, studies * 2 // 5)
 
 
 def true_qualities(
@@ -96,13 +89,6 @@ def true_qualities(
 def true_accuracy(quality: Floats) -> Floats:
     """Return the expected accuracy over all possible questions."""
     return np.asarray(special.ndtr(quality / np.sqrt(1 + DIFFICULTY**2)))
-
-
-def answers(rng: np.random.Generator, quality: Floats, size: int) -> NDArray[np.float32]:
-    """Draw right or wrong answers (size, R) to questions of shared difficulty."""
-    ease = rng.normal(size=(size, 1)) * DIFFICULTY
-    noise = rng.normal(size=(size, len(quality)))
-    return (quality + ease + noise > 0).astype(np.float32)
 
 
 def truths(q: int, p: int, population: Population) -> tuple[float, float]:
@@ -138,18 +124,8 @@ def _studies(
             (none,) * r,
             on_p.means(xs),
             on_q.means(ys),
-            _split(rng, xs),
-            _split(rng, ys),
         )
         yield measured, true_accuracy(y)
-
-
-def _split(rng: np.random.Generator, values: NDArray[np.float32]) -> Floats:
-    """Return accuracies on random halves and on their complements: (2, R, S)."""
-    size = len(values)
-    half = np.argsort(rng.random((HALVES, size)), axis=1) < size // 2
-    parts = [Draws(side.astype(np.float32)).means(values).astype(float) for side in (half, ~half)]
-    return np.stack(parts)
 
 
 # ------------------------------------------------------------------ coverage
@@ -188,7 +164,8 @@ def coverage(
         count("bootstrap", pearson.bootstrap, measured_r)
         count("read", pearson.estimate, measured_r)
         count("Fisher, true r", pearson.fisher, true)
-        count("corrected, true r", reliability(m, pearson.estimate, options).disattenuated, true)
+        verdict = judge(axes_of(m))
+        count("posterior, true r", verdict.r if verdict else None, true)
     row = {name: float(np.mean(h)) for name, h in covered.items()}
     return {
         "population": population,
@@ -232,9 +209,8 @@ def page(
         "",
         *(__doc__ or "").strip().split("\n\n", 1)[1].splitlines(),
         "",
-        f"`make validity`: {studies} studies per row ({hard_studies(studies)} per collection that "
-        f"is not clean), {seconds / 60:.0f} minutes of processor time; one standard "
-        f"error of a coverage of .95 is {np.sqrt(0.95 * 0.05 / studies):.3f}.",
+        f"`make validity`: {studies} studies per row, {seconds / 60:.0f} minutes of processor "
+        f"time; one standard error of a coverage of .95 is {np.sqrt(0.95 * 0.05 / studies):.3f}.",
         "",
         "| " + " | ".join(head) + " |",
         "|" + " --- |" * len(head),
@@ -255,7 +231,7 @@ def page(
         "measured r. `read`: the one that reports show, Fisher's below 8 rewarders and the "
         "jackknife's from there on. "
         "`Fisher, true r`: the same interval against the true r, for which it is not made. "
-        "`corrected, true r`: r corrected for attenuation. `width`: median width of `read`. "
+        "`posterior, true r`: the interval of the verdict. `width`: median width of `read`. "
         "**Bold**: outside 93 to 97 in 100.",
         "",
         "## Permutation p under the null",

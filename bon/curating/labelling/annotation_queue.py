@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import ceil
 from pathlib import Path
 from random import Random
 
@@ -52,77 +51,43 @@ def shown_order(item: str, annotator: str, responses: int) -> tuple[int, ...]:
 def required_answers(annotating: Annotating, choices: Collection[str]) -> int:
     """Return how many answers an item needs: one more if its answers have no majority."""
     usual = annotating.annotators_per_item
-    if not annotating.third_on_disagreement or len(choices) < max(2, usual):
+    if len(choices) < max(2, usual):
         return usual
     return usual + (2 * max(Counter(choices).values()) <= len(choices))
 
 
-def open_slots(item: str, annotating: Annotating, state: QueueState, annotator: str) -> int:
-    """Return how many answers an item needs beyond those given or leased by others."""
-    choices = state.choices.get(item, {})
-    leased = sum(
-        key == item and other != annotator and other not in choices
-        for other, key in state.leased.items()
-    )
-    return required_answers(annotating, choices.values()) - len(choices) - leased
-
-
-def gold_checks(items: Iterable[Labellable], annotating: Annotating, seed: int) -> frozenset[str]:
-    """Select items that everybody answers, which measure how often annotators err.
-
-    Only items with an extracted answer in every response qualify: their label is certain.
-    """
-    items = list(items)
-    certain = [item.key for item in items if all(item.answers)]
-    certain.sort(key=lambda key: item_seed("gold check", seed, key))
-    return frozenset(certain[: ceil(annotating.gold_checks * len(items))])
-
-
 def remaining_items(
-    keys: Sequence[str],
-    checks: Collection[str],
-    annotating: Annotating,
-    state: QueueState,
-    annotator: str,
-) -> tuple[list[str], list[str]]:
-    """Return the gold checks and the other items that this annotator may still answer."""
-    todo = [key for key in keys if annotator not in state.choices.get(key, {})]
-    others = [
+    keys: Sequence[str], annotating: Annotating, state: QueueState, annotator: str
+) -> list[str]:
+    """Return the items that lack an answer of this annotator, apart from leases of others."""
+    leased = Counter(
         key
-        for key in todo
-        if key not in checks and open_slots(key, annotating, state, annotator) > 0
-    ]
-    return [key for key in todo if key in checks], others
+        for name, key in state.leased.items()
+        if name != annotator and name not in state.choices.get(key, {})
+    )
+    remaining = []
+    for key in keys:
+        choices = state.choices.get(key, {})
+        required = required_answers(annotating, choices.values())
+        if annotator not in choices and required > len(choices) + leased[key]:
+            remaining.append(key)
+    return remaining
 
 
 def next_item(
-    keys: Sequence[str],
-    checks: Collection[str],
-    annotating: Annotating,
-    seed: int,
-    state: QueueState,
-    annotator: str,
+    keys: Sequence[str], annotating: Annotating, seed: int, state: QueueState, annotator: str
 ) -> str | None:
-    """Return the next item of an annotator, or None.
-
-    An open item comes first, then occasionally a gold check, then the item that lacks the fewest
-    answers; gold checks that remain come last.
-    """
+    """Return the annotator's open item, else the one that lacks the fewest answers, or None."""
     leased = state.leased.get(annotator, "")
     if leased in keys and annotator not in state.choices.get(leased, {}):
         return leased
-    due, others = remaining_items(keys, checks, annotating, state, annotator)
-    count = sum(annotator in choices for choices in state.choices.values())
-    drawn = item_seed("check now", seed, annotator, count) % 1000
-    if due and (not others or drawn < 1000 * annotating.gold_checks):
-        return min(due, key=lambda key: item_seed("which check", seed, annotator, key))
     open_at = Counter(state.leased.values())
 
     def rank(key: str) -> tuple[int, int]:
         started = len(state.choices.get(key, ())) + open_at[key]
         return -started, item_seed("turn", seed, key)
 
-    return min(others, key=rank, default=None)
+    return min(remaining_items(keys, annotating, state, annotator), key=rank, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +126,6 @@ class AnnotationQueue:
         self._stamp: tuple[int, ...] = ()
         self._items: dict[str, Labellable] = {}
         self._images: dict[str, Path] = {}
-        self._checks: frozenset[str] = frozenset()
         self._events: list[Annotation] = []
         self._events_stamp: tuple[int, ...] = ()
 
@@ -176,7 +140,6 @@ class AnnotationQueue:
                 bench = open_workbench(self.directory)
                 shown = bench.shown
                 self._items = {item.key: item for item in shown}
-                self._checks = gold_checks(shown, bench.recipe.annotating, bench.recipe.seed)
                 images = {name for item in shown for name in item.images}
                 self._images = {Path(name).name: bench.directory / name for name in images}
                 self._bench, self._stamp = bench, stamp
@@ -202,7 +165,7 @@ class AnnotationQueue:
         with self._lock:
             recipe, keys = self.bench.recipe, list(self._items)
             state = self._state(self._annotations())
-            key = next_item(keys, self._checks, recipe.annotating, recipe.seed, state, annotator)
+            key = next_item(keys, recipe.annotating, recipe.seed, state, annotator)
             if key is None:
                 return None
             self._lease(key, annotator)
@@ -254,7 +217,7 @@ class AnnotationQueue:
             keys = [
                 row.item
                 for row in self._annotations()
-                if row.annotator == annotator and row.source == "page" and row.item in self._items
+                if row.annotator == annotator and row.item in self._items
             ]
             return keys[-1] if keys else None
 
@@ -268,10 +231,9 @@ class AnnotationQueue:
             rows = [row for row in own if row.item in self._items]
             times = [row.seconds for row in rows if row.seconds is not None]
             choices = [state.choices.get(key, {}).values() for key in keys]
-            due, others = remaining_items(keys, self._checks, annotating, state, annotator)
             return Progress(
                 len(rows),
-                len(due) + len(others),
+                len(remaining_items(keys, annotating, state, annotator)),
                 sum(len(row) >= required_answers(annotating, row) for row in choices),
                 len(keys),
                 statistics.median(times) if times else None,

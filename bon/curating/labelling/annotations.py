@@ -20,7 +20,6 @@ class Annotation:
     shown: the order in which the responses were shown.
     first: the choice before a draft was shown (empty: no draft).
     seconds: time from showing to choosing. time: UTC, ISO 8601.
-    source: page (label-studio or jsonl: imported by earlier versions).
     event: the sender's id, under which an answer is stored once (empty: none).
     """
 
@@ -33,7 +32,6 @@ class Annotation:
     first: str = ""
     seconds: float | None = None
     time: str = ""
-    source: str = "page"
     event: str = ""
 
 

@@ -1,10 +1,11 @@
-"""Drafts: a judge's label, one-sentence reason and error tag for every item.
+"""Drafts: a judge's label and one-sentence reason for every item.
 
-Any rewarder card that generates text can draft. An ordinary run in DIR/drafted sends its model our
-own prompt with all responses of an item at once; drafts.jsonl has what the replies state.
+An ordinary run in DIR/drafted sends the model of any rewarder card that generates text the prompt
+`draft`, with both responses of an item; drafts.jsonl has what the replies state.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -17,8 +18,7 @@ from bon.core.keys import text_key
 from bon.curating.labelling.annotations import CANNOT, TIE
 from bon.curating.workbench import Workbench
 from bon.experiment import required_form
-from bon.experiment.cards import load_rewarder
-from bon.experiment.config import Price
+from bon.experiment.cards import load_rewarder, need_limit
 from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -34,14 +34,12 @@ _PATTERN = r"Better: *(\d+|tie|cannot)\b"
 class Draft:
     """A judge's opinion on one item, stored as one line of drafts.jsonl.
 
-    label: a choice as in `Annotation`; UNREAD if the reply was not parsed. by: the rewarder card.
+    label: a choice as in `Annotation`; UNREAD if the reply was not parsed.
     """
 
     item: str
     label: str
     rationale: str = ""
-    tag: str = ""
-    by: str = ""
 
 
 def save_drafts(path: Path, drafts: Iterable[Draft]) -> None:
@@ -67,11 +65,10 @@ def draft_experiment(
     if card.kind not in GENERATIVE or card.engine == "none":
         raise BonError(
             f"{card.name} ({card.kind}) generates no text",
-            f"--by a card of kind {', '.join(GENERATIVE)} (bon list rewarders)",
+            f"--draft-by a card of kind {', '.join(GENERATIVE)} (bon list rewarders)",
         )
-    if isinstance(card.cost, Price) and max_cost is None:
-        raise BonError(f"{card.name} has a price", "set a limit for all drafts: --max-cost DOLLARS")
-    changes: dict[str, Any] = {
+    need_limit(card, max_cost)
+    judge = {
         "card": str(Path(by).resolve()) if Path(by).is_file() else by,
         "kind": "listwise",
         "prompt": PROMPT,
@@ -79,13 +76,11 @@ def draft_experiment(
         "votes": 1,
         "sampling": {"max_tokens": max(MIN_REPLY_TOKENS, card.sampling.max_tokens)},
     }
-    names = ", ".join(bench.recipe.annotating.tags).replace("{", "{{ '{' }}")
-    text = load_rewarder(changes, Path.cwd()).prompt.text.replace("[TAGS]", names)
     return {
         "name": f"drafts of {bench.name}",
         "pairs": [{"benchmark": "preference", "path": bench.pairs_path.name}],
         "policies": [],
-        "rewarders": [changes | {"prompt": {"text": text}}],
+        "rewarders": [judge],
         "cluster": {"spending_cap": max_cost},
         "allow_remote_code": remote_code,
     }
@@ -94,7 +89,7 @@ def draft_experiment(
 def write_drafts(bench: Workbench) -> Counter[str]:
     """Write the drafts of the run to drafts.jsonl; count those `read`, `unparsed` and `failed`."""
     drafts, counts = read_drafts(bench.drafts_path), Counter[str]()
-    items, tags = {item.id: item for item in bench.items}, bench.recipe.annotating.tags
+    items = {item.id: item for item in bench.items}
     with Store(bench.drafted, readonly=True) as store:
         (judge,) = open_run(store).rewarders
         for _, pair in store.pairs():
@@ -105,18 +100,16 @@ def write_drafts(bench: Workbench) -> Counter[str]:
                     continue
                 order = tuple(map(keys.index, row.shown))
                 cut = reached(row.num_tokens, judge.card.sampling)
-                label, rationale, tag = parse_reply(row.text, order, tags, cut=cut)
-                drafts[item.key] = Draft(item.key, label, rationale, tag, judge.card.name)
-                counts["read" if label else "unparsed"] += 1
+                draft = Draft(item.key, *parse_reply(row.text, order, cut=cut))
+                drafts[item.key] = draft
+                counts["read" if draft.label else "unparsed"] += 1
     counts["failed"] = len(items) - counts.total()
     save_drafts(bench.drafts_path, drafts.values())
     return counts
 
 
-def parse_reply(
-    text: str, order: tuple[int, ...], tags: tuple[str, ...], *, cut: bool = False
-) -> tuple[str, str, str]:
-    """Return label (UNREAD if none), rationale and tag of a reply to responses in this order."""
+def parse_reply(text: str, order: tuple[int, ...], *, cut: bool = False) -> tuple[str, str]:
+    """Return label (UNREAD if none) and rationale of a reply to responses in this order."""
 
     def meaning(word: str) -> str | None:
         word = word.casefold()
@@ -126,14 +119,7 @@ def parse_reply(
         return str(order[index]) if index in range(len(order)) else None
 
     label, _ = required_form.read(text, _PATTERN, cut=cut, meaning=meaning, sentences=False)
-    known = {tag.casefold(): tag for tag in tags}
-    tag = _last_line(text, "Tag").rstrip(".").casefold()
-    return label or UNREAD, _last_line(text, "Reason"), known.get(tag, "")
-
-
-def _last_line(text: str, name: str) -> str:
-    for line in reversed(text.splitlines()):
-        head, colon, rest = line.partition(":")
-        if colon and head.strip(" *#-").casefold() == name.casefold():
-            return rest.strip(" *")
-    return ""
+    reasons = re.findall(
+        r"^[ *#-]*reason[ *]*:[ *]*(.*?)[ *]*$", text, re.MULTILINE | re.IGNORECASE
+    )
+    return label or UNREAD, (reasons or [""])[-1]

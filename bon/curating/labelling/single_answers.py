@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
+from bon.analysis.artifacts import csv_text
 from bon.analysis.calibration.labelled import by_rewarder
-from bon.analysis.calibration.prevalence import next_items
+from bon.analysis.calibration.next_items import next_items
 from bon.core.errors import BonError
 from bon.core.keys import content_key
 from bon.curating.labelling.annotations import CANNOT, current
@@ -50,7 +51,7 @@ def draw_answers(
         raise BonError(f"{folder} is being labelled", "draw into another folder: --out")
     folder.mkdir(parents=True, exist_ok=True)
     drawn = next_items(judges[0], count, seed)
-    drawn.to_csv(folder / "next.csv", index=False)
+    (folder / "next.csv").write_text(csv_text(drawn), encoding="utf-8")
     probabilities = drawn.set_index("item")["probability"].to_dict()
     answers = {
         item: SingleAnswer(
@@ -68,7 +69,7 @@ def draw_answers(
         return f"items to label: {folder / 'next.csv'} (fill in `label`, then --labels)"
     recipe = {
         "runs": [str(source.resolve())],
-        "annotating": {"annotators_per_item": 1, "gold_checks": 0, "grades": [*grades]},
+        "annotating": {"annotators_per_item": 1, "grades": [*grades]},
     }
     bench.recipe_path.write_text(yaml.safe_dump(recipe, sort_keys=False), encoding="utf-8")
     pd.DataFrame(map(asdict, answers.values())).to_parquet(bench.answers_path, index=False)

@@ -8,25 +8,25 @@ import os
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, ClassVar, NoReturn
 from urllib.parse import urlsplit
 
 import httpx
 
 from bon.core.errors import BonError
-from bon.engines.endpoints.ledger import Purse, stop
+from bon.engines.endpoints.budget import Charge, budget, stop
 from bon.engines.metering import turn
 
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _NO_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _LONGEST_WAIT = 120.0
-GRACE_SECONDS = 60.0
-"""After its time limit a request is given so long to be settled."""
+_LONG_WAIT = 10.0
+CLOSE_SECONDS = 5.0
 MAX_REPLY_BYTES = 64 * 2**20
 _CODING = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -46,6 +46,12 @@ _ssl_context = cache(httpx.create_ssl_context)  # slow to make
 
 class EndpointError(RuntimeError):
     """The endpoint refused this request or stayed unable to answer it."""
+
+
+class Unreadable(EndpointError):  # noqa: N818
+    """A reply was paid for and holds nothing to read: its item fails, and is not bought again."""
+
+    final: ClassVar[bool] = True
 
 
 class Unanswered(EndpointError):  # noqa: N818
@@ -143,14 +149,7 @@ class EngineTotals:
         return asdict(self) | ({"prefix_hit_rate": rate} if self.cached_tokens else {})
 
 
-class Booking(NamedTuple):
-    """What a reply cost in US dollars, and the samples that it bought, by key."""
-
-    dollars: float
-    replies: Mapping[str, str] = {}
-
-
-Book = Callable[[dict[str, Any]], Booking]
+Book = Callable[[dict[str, Any]], Charge]
 """Reads the price of a reply and what it bought."""
 
 
@@ -164,11 +163,11 @@ class Endpoint:
         timeout: float,
         retries: int,
         limit: AdaptiveLimit,
-        purse: Purse,
+        cap: float | None = None,
         wait: float = 1.0,
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`revive` is awaited before each retry."""
+        """`cap` is the most dollars that may be spent here. `revive` is awaited before retries."""
         self.url = base_url.rstrip("/")
         self.host = urlsplit(base_url).hostname or ""
         self._key = os.environ.get(api_key_env, "").strip() if api_key_env else ""
@@ -177,17 +176,24 @@ class Endpoint:
             fix = f"export {api_key_env}=... (or api_key_env: null where none is needed)"
             raise BonError(problem, fix)
         self._timeout, self._retries, self._wait = timeout, retries, wait
-        self._purse, self._revive = purse, revive
+        self._cap, self._revive = cap, revive
+        self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self.limit, self.totals = limit, EngineTotals()
         # One client per place in flight: a pool's work grows with the square of its connections.
         self._idle: list[httpx.AsyncClient] = []
+        self._wait_reason, self._waits_until = "", 0.0
+
+    @property
+    def wait_reason(self) -> str:
+        """Why requests wait for a long time, if they do."""
+        return self._wait_reason if time.monotonic() < self._waits_until else ""
 
     async def post(
         self,
         path: str,
         body: dict[str, Any],
         most: float = 0.0,
-        book: Book = lambda _: Booking(0.0),
+        book: Book = lambda _: Charge(0.0),
     ) -> dict[str, Any]:
         """Return the reply's JSON, after as many tries as are allowed. `path` may be a whole URL.
 
@@ -197,12 +203,9 @@ class Endpoint:
         url = path if path.startswith("http") else self.url + path
         for attempt in range(1, self._retries + 2):
             try:
-                return await self._once(url, body, most, book)
+                return await self._attempt(url, body, most, book)
             except _TransientError as error:
                 failed = error
-            except BonError as error:
-                stop(error)  # before those that wait for this one's place go out
-                raise
             if attempt <= self._retries:
                 self.totals.retries += 1
                 # What the endpoint asks for, or exponentially longer; never in step with others.
@@ -210,6 +213,8 @@ class Endpoint:
                 pause = random.uniform(longest / 2, longest)
                 if failed.after is not None:
                     pause = min(failed.after, _LONGEST_WAIT) + random.uniform(0, self._wait)
+                if max(pause, failed.after or 0.0) >= _LONG_WAIT:
+                    self._note_wait(failed, pause)
                 await asyncio.sleep(pause)
                 if self._revive is not None:
                     await self._revive()
@@ -219,39 +224,82 @@ class Endpoint:
             raise BonError(f"{self.url} cannot be reached {tries}: {failed}", fix)
         raise Unanswered(f"{self.host} failed {tries}: {failed}")
 
+    def _note_wait(self, failed: _TransientError, pause: float) -> None:
+        asks = "" if failed.after is None else f" asks to wait {failed.after:,.0f} seconds"
+        tries = f"{self._retries + 1} tries, at most {_LONGEST_WAIT:.0f} seconds apart"
+        self._wait_reason = f"{self.host}{asks} ({failed}): {tries}"
+        self._waits_until = max(self._waits_until, time.monotonic() + pause)
+
     async def close(self) -> None:
-        """Close connections."""
+        """Close connections, once what was sent is settled."""
+        if self._sent:
+            await asyncio.wait(self._sent, timeout=CLOSE_SECONDS)
         idle, self._idle = self._idle, []
         await asyncio.gather(*(client.aclose() for client in idle))
 
-    async def _once(
+    async def _attempt(
         self, url: str, body: dict[str, Any], most: float, book: Book
     ) -> dict[str, Any]:
-        """Make one attempt; what it may cost is reserved, and settled whatever becomes of it."""
+        """Make one attempt. One that may cost money goes on when nobody waits any more."""
+        sent = asyncio.Event()
+        task = asyncio.create_task(self._once(url, body, most, book, sent))
+        self._sent.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not (most and sent.is_set()):
+                task.cancel()
+            raise
+
+    def _forget(self, task: asyncio.Task[dict[str, Any]]) -> None:
+        self._sent.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved: where nobody waits any more, nobody is told
+
+    async def _once(
+        self, url: str, body: dict[str, Any], most: float, book: Book, sent: asyncio.Event
+    ) -> dict[str, Any]:
+        """Send a request; what it may cost is reserved, and settled whatever becomes of it."""
         async with self.limit.slot():
-            reservation = await self._purse.reserve(most, self._timeout + GRACE_SECONDS)
-            booking = Booking(most)  # spent, unless something better is known
             try:
-                try:
-                    response = await self._exchange(url, body)
-                except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-                    booking = Booking(0.0)  # nothing was sent
-                    self.limit.shrink()
-                    raise _TransientError(self._named(error), down=True) from None
-                except httpx.RequestError as error:
-                    self.limit.shrink()
-                    raise _TransientError(self._named(error)) from None
-                reply = _json_object(response)
-                if not response.is_success:
-                    booking = book(reply) if reply and reply.get("usage") else Booking(0.0)
-                    self._refuse(url, response, reply or {})
-                if reply is None:
-                    raise _TransientError("the reply is not a JSON object")
-                booking = book(reply)
-            finally:
-                self.totals.spent += booking.dollars
-                await self._purse.settle(reservation, *booking)
+                async with budget().reserve(most, self._timeout, self._cap) as charge:
+                    sent.set()
+                    try:
+                        reply = await self._answer(url, body, book, charge)
+                    finally:
+                        self.totals.spent += charge.dollars
+            except BonError as error:
+                stop(error)  # before those that wait for this one's place go out
+                raise
         self.limit.grow()
+        return reply
+
+    async def _answer(
+        self, url: str, body: dict[str, Any], book: Book, charge: Charge
+    ) -> dict[str, Any]:
+        """Return the JSON that answers a request, with what is known of its cost in `charge`."""
+
+        def charged(known: Charge) -> None:
+            charge.dollars, charge.replies = known.dollars, known.replies
+
+        try:
+            response = await self._exchange(url, body)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            charge.dollars = 0.0  # nothing was sent
+            self.limit.shrink()
+            raise _TransientError(self._named(error), down=True) from None
+        except httpx.RequestError as error:
+            self.limit.shrink()
+            raise _TransientError(self._named(error)) from None
+        reply = _json_object(response)
+        if not response.is_success or _is_refusal(reply):
+            charged(book(reply) if reply and reply.get("usage") else Charge(0.0))
+            self._refuse(url, response, reply or {})
+        if reply is None:
+            kind = response.headers.get("content-type", "no type").partition(";")[0]
+            raise Unreadable(f"{self.host}: the reply ({kind}) is not a JSON object")
+        charged(book(reply))
         return reply
 
     async def _exchange(self, url: str, body: dict[str, Any]) -> httpx.Response:
@@ -269,7 +317,7 @@ class Endpoint:
                     received += piece
                     if len(received) > MAX_REPLY_BYTES:
                         size = f"{MAX_REPLY_BYTES >> 20} MiB"
-                        raise EndpointError(f"{self.host}: the reply is larger than {size}")
+                        raise Unreadable(f"{self.host}: the reply is larger than {size}")
         except BaseException as error:
             await client.aclose()
             if isinstance(error, TimeoutError):
@@ -292,6 +340,10 @@ class Endpoint:
     def _refuse(self, url: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
         """Raise what a refusal means, with its status and the endpoint's own words on one line."""
         status, words = response.status_code, reply or response.text
+        error = reply.get("error")
+        if response.is_success:  # some say in the body alone what the status should
+            code = error.get("code") if isinstance(error, dict) else None
+            status = code if type(code) is int and 400 <= code < 600 else status
         for name in ("error", "message", "detail"):
             words = words.get(name, words) if isinstance(words, dict) else words
         text = " ".join(("" if words is reply else str(words)).split())
@@ -299,7 +351,6 @@ class Endpoint:
         if response.is_redirect:
             problem = f"{url} redirects to {response.headers.get('location', 'nowhere')!r}"
             raise BonError(problem, "set base_url to the address that answers")
-        error = reply.get("error")
         codes = {error.get("code"), error.get("type")} if isinstance(error, dict) else {error}
         if status == 402 or any(code in _NO_MONEY for code in codes if isinstance(code, str)):
             fix = "add credit and run the same command: paid replies are kept"
@@ -329,6 +380,11 @@ def _json_object(response: httpx.Response) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
+
+
+def _is_refusal(reply: dict[str, Any] | None) -> bool:
+    """Whether a reply is an error alone, whatever its status."""
+    return bool(reply and reply.get("error")) and not {"choices", "data"} & set(reply or ())
 
 
 def _retry_after(response: httpx.Response) -> float | None:

@@ -40,26 +40,18 @@ from bon.engines.base import (
     TokenLogprob,
     runs_of,
 )
+from bon.engines.endpoints.budget import Charge, budget, stop
 from bon.engines.endpoints.endpoint import (
     AdaptiveLimit,
-    Book,
-    Booking,
     Endpoint,
     EndpointError,
+    Unreadable,
     is_same_model,
 )
-from bon.engines.endpoints.ledger import (
-    Purse,
-    count_prompt_tokens,
-    count_tokens,
-    most_dollars,
-    read_amount,
-    read_usage,
-    stop,
-)
 from bon.engines.endpoints.server import API_KEY, Server
+from bon.engines.endpoints.usage import count_tokens, most_tokens, read_amount, read_usage
 from bon.engines.metering import SALT, fresh, note_cached
-from bon.engines.settings import OpenAISettings, TokenPrice
+from bon.engines.settings import OpenAISettings
 
 _IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
@@ -73,9 +65,6 @@ class OpenAIEngine(Engine):
         self._settings, self._model, self._unreadable = settings, settings.model, ""
         self._answered_as, self._warned = set[str](), set[str]()
         self._kind, self.can = settings.kind, settings.can
-        price = self._price = settings.price or TokenPrice()
-        priced = self._priced = price.input_per_million + price.output_per_million > 0
-        self._purse = Purse(settings.model, settings.spending_cap, priced=priced)
         kwargs = settings.chat_template_kwargs
         self._template = {"chat_template_kwargs": kwargs} if kwargs else {}
         most = settings.max_concurrency
@@ -87,10 +76,14 @@ class OpenAIEngine(Engine):
             settings.timeout,
             settings.retries,
             AdaptiveLimit(min(settings.concurrency, most), settings.min_concurrency, most),
-            self._purse,
+            settings.spending_cap,
             wait=settings.retry_wait,
             revive=server.revive if server else None,
         )
+
+    def waits_for(self) -> str:
+        """Return what the endpoint said where it asks for a long wait."""
+        return self._endpoint.wait_reason
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, as one request or several, as the endpoint allows."""
@@ -100,7 +93,7 @@ class OpenAIEngine(Engine):
             seeds = seeds[:1]  # all samples would be the same one
         base = self._key(request, body)
         keys = {seed: f"{base}:{seed}" for seed in seeds}
-        replies = {} if fresh() else await self._purse.bought(keys.values())
+        replies = {} if fresh() else await budget().bought(keys.values())
         known = {seed: replies[key] for seed, key in keys.items() if key in replies}
         bought = {seed: _PaidSample(**json.loads(reply)) for seed, reply in known.items()}
         missing = tuple(seed for seed in seeds if seed not in bought)
@@ -114,7 +107,7 @@ class OpenAIEngine(Engine):
             if bought and isinstance(failure, Exception):
                 raise PartialGeneration(tuple(bought), failure)
             raise failure
-        await self._purse.deliver(keys.values())
+        await budget().deliver(keys.values())
         first = bought[seeds[0]]
         samples = [bought.get(seed, first).sample(request.logprobs) for seed in request.seeds]
         cost = sum(sample.cost for sample in bought.values())
@@ -180,7 +173,6 @@ class OpenAIEngine(Engine):
             "model": self._model,
             "endpoint": self._kind,
             "capabilities": self.can.model_dump(),
-            "price": self._settings.price.model_dump() if self._settings.price else {},
             "response_format": self._settings.response_format,
             "extra_body": self._settings.extra_body,
             "answered_as": sorted(self._answered_as),
@@ -274,46 +266,47 @@ class OpenAIEngine(Engine):
                 self._warn("seed", "takes no seed: its samples cannot be drawn again")
             samples: dict[int, _PaidSample] = {}
 
-            def book(reply: dict[str, Any]) -> Booking:
-                received, dollars = self._read(request, reply, seeds)  # noqa: B023 - called at once
-                samples.update(received)  # noqa: B023
+            def book(
+                reply: dict[str, Any],
+                request: dict[str, Any] = request,
+                seeds: tuple[int, ...] = seeds,
+                samples: dict[int, _PaidSample] = samples,
+            ) -> Charge:
+                received, dollars = self._read(request, reply, seeds)
+                samples.update(received)
                 kept = {keys[seed]: json.dumps(asdict(s)) for seed, s in received.items()}
-                return Booking(dollars, kept)
+                return Charge(dollars, kept)
 
-            reply = await self._send(request, seeds, book)
+            most = self._most(request)
+            reply = await self._endpoint.post("/chat/completions", request, most, book)
             self._note_model(reply.get("model"))
             bought.update(samples)
             if not samples:
                 reason = reply.get("error") or f"0 of {len(seeds)} samples came back"
                 if isinstance(choices := reply.get("choices"), list) and choices:
                     reason = f"the reply holds {self._unreadable}"
-                raise EndpointError(f"{self._endpoint.host}: {reason}")
+                raise Unreadable(f"{self._endpoint.host}: {reason}")
             if len(samples) < len(seeds):
                 came = f"{len(samples)} of {len(seeds)} samples"
                 self._warn("n", f"gave {came}; the rest is requested again")
             seeds = tuple(seed for seed in seeds if seed not in samples)
 
-    async def _send(
-        self, body: dict[str, Any], seeds: tuple[int, ...], book: Book
-    ) -> dict[str, Any]:
-        return await self._endpoint.post("/chat/completions", body, self._most(body), book)
-
     async def _post(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Return the reply to a request for scores, and the tokens of its prompt."""
         num_prompt_tokens = 0
 
-        def book(reply: dict[str, Any]) -> Booking:
+        def book(reply: dict[str, Any]) -> Charge:
             nonlocal num_prompt_tokens
             num_prompt_tokens, _, dollars = self._usage(body, reply, 0)
-            return Booking(dollars)
+            return Charge(dollars)
 
         reply = await self._endpoint.post(path, body, self._most(body), book)
         self._note_model(reply.get("model"))
         return reply, num_prompt_tokens
 
     def _most(self, body: Mapping[str, Any]) -> float:
-        price = self._price
-        return most_dollars(body, price.input_per_million, price.output_per_million)
+        """Return the most dollars that a request can cost."""
+        return budget().dollars(*most_tokens(body))
 
     def _usage(
         self, body: Mapping[str, Any], reply: Mapping[str, Any], completion: int
@@ -322,21 +315,20 @@ class OpenAIEngine(Engine):
 
         completion: our own count of the tokens that it brought.
         """
-        usage, totals = reply.get("usage"), self._endpoint.totals
-        sent, received, known = read_usage(usage, lambda: count_prompt_tokens(body), completion)
-        totals.estimated += not known
-        if not known and self._priced:
-            self._warn("usage", "reports no usable usage: tokens are counted here")
+        usage, totals, payer = reply.get("usage"), self._endpoint.totals, budget()
+        sent, received, amiss = read_usage(body, usage, completion)
+        totals.estimated += bool(amiss)
+        if amiss and payer.is_priced:
+            self._warn("usage", amiss)
         details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         cached = read_amount(details.get("cached_tokens")) if isinstance(details, dict) else None
-        note_cached(sent, cached)
+        num_cached = None if cached is None else round(min(cached, sent))
+        note_cached(round(sent), num_cached)
         totals.requests += 1
-        totals.input_tokens += sent
-        totals.output_tokens += received
-        totals.cached_tokens += cached or 0
-        price = self._price
-        dollars = (sent * price.input_per_million + received * price.output_per_million) / 1e6
-        return sent, received, dollars
+        totals.input_tokens += round(sent)
+        totals.output_tokens += round(received)
+        totals.cached_tokens += num_cached or 0
+        return round(sent), round(received), payer.dollars(sent, received)
 
     def _read(
         self, body: Mapping[str, Any], reply: Mapping[str, Any], seeds: tuple[int, ...]

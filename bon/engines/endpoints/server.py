@@ -12,14 +12,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from bon.core.errors import BonError
-from bon.engines.free_gpu_memory import USABLE, wait_for_room
+from bon.engines.free_gpu_memory import USABLE, alone_on_gpus, wait_for_room
 from bon.engines.settings import OpenAISettings
 
 API_KEY = "VLLM_API_KEY"
@@ -75,9 +75,13 @@ class Server:
                 raise self._failure(f"ended {self._deaths} times, the last with code {code}")
             warnings.warn(f"{self._name} ended with code {code}: restarted", stacklevel=2)
             self.end()
+            await asyncio.to_thread(self._start_again)
+
+    def _start_again(self) -> None:
+        with alone_on_gpus() if self._share else nullcontext():
             if self._share:
-                await asyncio.to_thread(wait_for_room, self._share)
-            await asyncio.to_thread(self._start)
+                wait_for_room(self._share)
+            self._start()
 
     def end(self) -> None:
         """End the server and its children."""

@@ -9,9 +9,9 @@ import asyncio
 import json
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import (
 from bon.core.errors import BonError
 from bon.engines.base import Message, ScoreRequest
 from bon.engines.hf.engine import TransformersEngine
-from bon.engines.hf.heads import Head, load_head, tensor_files
+from bon.engines.hf.heads import Head, load_head, opened, tensor_files
 from bon.engines.settings import HeadSettings, TransformersSettings
 
 HEAD_FILE = "model-score.safetensors"
@@ -83,7 +83,7 @@ def _write(source: Path, folder: Path, head: Head) -> str:
         if file.is_file() and file.name != INDEX and file not in rewritten:
             shutil.copy2(file, folder / file.name)
     for path in rewritten:
-        rest = {key: value for key, value in load_file(path).items() if key not in moved}
+        rest = {key: value for key, value in _tensors(path).items() if key not in moved}
         if rest:
             save_file(rest, folder / path.name, {"format": "pt"})
     layer = head.layers[0]
@@ -106,6 +106,11 @@ def _write(source: Path, folder: Path, head: Head) -> str:
     for file_name, content in ((INDEX, index), ("config.json", config)):
         (folder / file_name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return name
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    with opened(path) as tensors:
+        return {name: tensors.get_tensor(name) for name in [*tensors.keys()]}
 
 
 def _scores(folder: Path, head: str) -> tuple[float, ...]:

@@ -5,12 +5,13 @@ transformers has no classes for most of them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.utils import cached_file
@@ -30,6 +31,7 @@ LINEAR_NAMES = (
 )
 """Usual names of a single linear layer, most common first; `auto` takes the first match."""
 
+DOWNLOAD = "copy or download the checkpoint again"
 HEAD_FILES = ("value_head.safetensors",)
 """Files beside the model's own that may hold a head."""
 
@@ -84,6 +86,16 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
     return cast(Head, Head(layers, settings.activation, names, output).to(device).eval())
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a safetensors file; BonError for a damaged one."""
+    try:
+        with safe_open(path, "pt") as tensors:
+            yield tensors
+    except SafetensorError as error:
+        raise BonError(f"{path} is damaged ({error})", DOWNLOAD) from None
+
+
 def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:
     """Map every tensor of the checkpoint, or of one named file, to its file."""
     quiet = (f"_raise_exceptions_for_{what}" for what in ("missing_entries", "connection_errors"))
@@ -98,11 +110,14 @@ def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str
     if file and not locate(file):
         raise BonError(f"model {model!r} has no file {file!r}", "correct head: {file: ...}")
     if not file and (index := locate("model.safetensors.index.json")):
-        shards, names = json.loads(index.read_text())["weight_map"], HEAD_FILES
+        try:
+            shards, names = dict(json.loads(index.read_text())["weight_map"]), HEAD_FILES
+        except (ValueError, KeyError, TypeError):
+            raise BonError(f"{index} is damaged", DOWNLOAD) from None
         located = {shard: locate(shard) for shard in set(shards.values())}
         files = {name: cast(Path, located[shard]) for name, shard in shards.items()}
     for path in filter(None, map(locate, names)):
-        with safe_open(path, "pt") as tensors:
+        with opened(path) as tensors:
             files |= dict.fromkeys(tensors.keys(), path)
     if not files:
         fix = "convert its weights to safetensors"
@@ -114,7 +129,7 @@ def _linear(model: str, name: str, files: Mapping[str, Path]) -> nn.Linear:
     def tensor(part: str) -> torch.Tensor | None:
         if (path := files.get(f"{name}.{part}")) is None:
             return None
-        with safe_open(path, "pt") as tensors:
+        with opened(path) as tensors:
             return cast(torch.Tensor, tensors.get_tensor(f"{name}.{part}"))
 
     weight, bias = tensor("weight"), tensor("bias")

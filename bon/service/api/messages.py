@@ -18,10 +18,15 @@ from bon.experiment.config import PolicyCard
 from bon.policies.prompting import question_block
 from bon.service.errors import ApiError
 from bon.service.online.selector import Conversation
-from bon.service.settings import Limits, Settings
 
 MAX_RATIO = 200
 """Of an image's sides: Qwen-VL's processors refuse more."""
+MAX_SIDE, MAX_PIXELS, MAX_IMAGE_BYTES = 32_768, 40_000_000, 10 * 1024**2
+"""Of an image: decoded it takes 160 MB."""
+MAX_IMAGES, REQUEST_PIXELS = 16, 64_000_000
+"""Of a request."""
+TEXT_CHARS = 200_000
+"""Of a message or candidate: the longest contexts hold about as much."""
 _LARGE = 4_000_000
 _OPENING = asyncio.Semaphore(2)  # so that other requests find a thread and a core
 _DATA_URL = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
@@ -70,8 +75,8 @@ Options = Annotated[list[Option], Field(max_length=26)]
 
 
 async def conversation(
+    owner: str,
     messages: list[ChatMessage],
-    settings: Settings,
     options: list[str] | None = None,
     policy: Loaded[PolicyCard] | None = None,
 ) -> Conversation:
@@ -79,42 +84,41 @@ async def conversation(
 
     A question is asked with the policy's own prompt, as when it was validated.
     """
-    limits = settings.limits
     if messages[-1].role != "user":
         raise ApiError(422, "the last message must be the user's")
     lists = [m.content for m in messages if not isinstance(m.content, str)]
     images = sum(isinstance(part, ImageUrlPart) for parts in lists for part in parts)
-    if images > limits.images:
-        raise ApiError(413, f"{images} images", f"at most {limits.images}")
-    turns, pixels = [], limits.request_pixels
+    if images > MAX_IMAGES:
+        raise ApiError(413, f"{images} images", f"at most {MAX_IMAGES}")
+    turns, pixels = [], REQUEST_PIXELS
     for message in messages:
         parts: list[Part] = []
         for part in [message.content] if isinstance(message.content, str) else message.content:
             if isinstance(part, ImageUrlPart):
-                image, size = await _read_image(part.image_url.url, limits, pixels)
+                image, size = await _read_image(part.image_url.url, pixels)
                 parts.append(image)
                 pixels -= size
             else:
                 text = part if isinstance(part, str) else part.text
-                check_text(text, "a message", limits)
+                check_text(text, "a message")
                 parts.append(text)
         role: Any = "system" if message.role == "developer" else message.role
         turns.append(Message(role, tuple(parts)))
-    plain = Conversation(tuple(turns))
+    plain = Conversation(tuple(turns), owner=owner)
     if not options:
         return plain
     if len(turns) != 1:
         raise ApiError(422, "`options` go with a single user message")
     for option in options:
-        check_text(option, "an option", limits)
+        check_text(option, "an option")
     question = DirectQuestion(plain.text, tuple(options), plain.images)
     turn = question.messages(policy) if policy and policy.prompt.text else plain.messages
-    return Conversation(turn, question.options, question_block(question.record))
+    return Conversation(turn, question.options, question_block(question.record), owner)
 
 
-async def _read_image(url: str, limits: Limits, pixels: int) -> tuple[ImagePart, int]:
+async def _read_image(url: str, pixels: int) -> tuple[ImagePart, int]:
     """Return the image and its pixels, at most `pixels`; it is decoded to check it."""
-    head, most = _DATA_URL.match(url), limits.image_bytes
+    head, most = _DATA_URL.match(url), MAX_IMAGE_BYTES
     if head is None:
         raise ApiError(422, "an image is a data URL: it begins with data:image/TYPE;base64,")
     if len(url) - head.end() > most * 4 / 3 + 4:
@@ -125,15 +129,15 @@ async def _read_image(url: str, limits: Limits, pixels: int) -> tuple[ImagePart,
         raise ApiError(422, "the image is not valid base64") from None
     try:
         async with _OPENING:
-            size = await asyncio.to_thread(_size, data, min(pixels, limits.image_pixels), limits)
+            size = await asyncio.to_thread(_size, data, min(pixels, MAX_PIXELS))
     except ImageError as error:
         raise ApiError(413 if "pixels" in str(error) else 422, str(error)) from None
     return ImagePart(hashlib.sha256(data).hexdigest(), data), size
 
 
-def _size(data: bytes, pixels: int, limits: Limits) -> int:
+def _size(data: bytes, pixels: int) -> int:
     """Decode an image to check it, and return its pixels."""
-    image = open_image(data, pixels, limits.image_side, MAX_RATIO)
+    image = open_image(data, pixels, MAX_SIDE, MAX_RATIO)
     size = image.width * image.height
     del image
     if size > _LARGE:  # glibc keeps the memory of a thread: 470 MB after 39 million pixels
@@ -142,10 +146,10 @@ def _size(data: bytes, pixels: int, limits: Limits) -> int:
     return size
 
 
-def check_text(text: str, what: str, limits: Limits) -> None:
+def check_text(text: str, what: str) -> None:
     """Refuse a text that is too long or not valid Unicode."""
-    if len(text) > limits.text_chars:
-        raise ApiError(413, f"{what} has {len(text)} characters", f"at most {limits.text_chars}")
+    if len(text) > TEXT_CHARS:
+        raise ApiError(413, f"{what} has {len(text)} characters", f"at most {TEXT_CHARS}")
     try:
         text.encode()
     except UnicodeEncodeError:

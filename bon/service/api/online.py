@@ -12,16 +12,19 @@ from bon.choosing.opinion import shown_of
 from bon.choosing.rules import RULES
 from bon.core.keys import text_key
 from bon.experiment.config import Card
-from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
+from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Options, check_text, conversation
 from bon.service.errors import ApiError
+from bon.service.online.backend import charged_to
 from bon.service.online.selector import Choice, Selector, Usage
 from bon.service.server.state import Service
-from bon.service.settings import Limits
-from bon.service.validations.budget import paid
 
 router = APIRouter(prefix="/v1", tags=["online"], responses=ONLINE_ERRORS)
 T = TypeVar("T")
+MAX_CANDIDATES = 64
+"""Of one online request: a judge of pairs reads them 4,032 times."""
+SHOWN_CHARS = 100_000_000
+"""Of candidates, as often as the comparisons of a group show them: minutes of a small judge."""
 CLIENT_CLOSED = 499
 """The status in logs of a request whose client hung up; nobody receives it."""
 
@@ -39,21 +42,19 @@ class ScoreRequest(BaseModel):
 
 @router.post("/score")
 @router.post("/rank")
-async def rank(
-    body: ScoreRequest, request: Request, service: Parts, _: Submitter
-) -> dict[str, Any]:
+async def rank(body: ScoreRequest, request: Request, identity: Submitter) -> dict[str, Any]:
     """Score the candidates and rank them from best to worst, with every judgement."""
-    selector, limits, usage = selector_of(request), service.settings.limits, Usage()
+    selector, usage = selector_of(request), Usage()
     rewarder, texts = body.rewarder, body.candidates
     rule = judging_rule(selector, rewarder, body.rule)
-    if len(texts) > limits.candidates:
-        raise ApiError(413, f"{len(texts)} candidates", f"at most {limits.candidates}")
+    if len(texts) > MAX_CANDIDATES:
+        raise ApiError(413, f"{len(texts)} candidates", f"at most {MAX_CANDIDATES}")
     for text in texts:
-        check_text(text, "a candidate", limits)
-    check_shown(selector, rewarder, len(texts), sum(map(len, texts)), limits)
-    messages = await conversation(body.messages, service.settings, body.options)
+        check_text(text, "a candidate")
+    check_shown(selector, rewarder, len(texts), sum(map(len, texts)))
+    messages = await conversation(identity.name, body.messages, body.options)
     work = partial(selector.choose, rewarder, rule, messages, texts, usage)
-    choice = await run_models(request, selector.cards(rewarder), work, usage)
+    choice = await run_models(request, selector.cards(rewarder), work)
     return {
         "rewarder": rewarder,
         "rule": choice.ranking.rule,
@@ -82,12 +83,11 @@ async def run_models(
     request: Request,
     cards: Sequence[Card],
     work: Callable[[], Coroutine[Any, Any, T]],
-    usage: Usage,
 ) -> T:
     """Run the work within the time limit and the owner's budget, while its client waits."""
     service: Service = request.app.state.service
-    owner, costs = request.scope["identity"].name, paid(cards)
-    if costs and await asyncio.to_thread(service.budget.left, owner) <= 0:
+    owner, budget = request.scope["identity"].name, service.budget
+    if any(card.is_paid for card in cards) and not await asyncio.to_thread(budget.left, owner):
         raise ApiError(402, "your share of this server's money is spent", "ask its operator")
     seconds = service.settings.limits.request_seconds
 
@@ -95,7 +95,9 @@ async def run_models(
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    task, closed = asyncio.create_task(work()), asyncio.create_task(disconnected())
+    with charged_to(budget.account(owner)):
+        task = asyncio.create_task(work())
+    closed = asyncio.create_task(disconnected())
     try:
         await asyncio.wait({task, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -106,8 +108,6 @@ async def run_models(
     finally:
         closed.cancel()
         task.cancel()
-        if costs:
-            await asyncio.to_thread(service.budget.add, owner, usage.cost)
 
 
 def judging_rule(selector: Selector, rewarder: str, rule: str | None) -> str:
@@ -118,16 +118,14 @@ def judging_rule(selector: Selector, rewarder: str, rule: str | None) -> str:
     return name
 
 
-def check_shown(
-    selector: Selector, rewarder: str, texts: int, characters: int, limits: Limits
-) -> None:
+def check_shown(selector: Selector, rewarder: str, texts: int, characters: int) -> None:
     """Refuse texts that a judge would read again and again for minutes."""
     shown = 0
     for name in selector.members(rewarder):
         times = 2 * (texts - 1) if selector.kind(name) == "preferences" else 1
         shown += characters * selector.rewarder(name).card.votes * times
-    if shown > limits.shown_chars:
-        fix = f"at most {limits.shown_chars:,}: send less"
+    if shown > SHOWN_CHARS:
+        fix = f"at most {SHOWN_CHARS:,}: send less"
         raise ApiError(413, f"{rewarder} would be shown {shown:,} characters", fix)
 
 

@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 
 from bon.choosing.rules import RULES
 from bon.core.records import Candidate
-from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
+from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, Options, conversation
-from bon.service.api.online import judgements_of, run_models, selector_of
+from bon.service.api.online import MAX_CANDIDATES, judgements_of, run_models, selector_of
 from bon.service.errors import ApiError
 from bon.service.online.selector import Choice, Usage
 
@@ -39,7 +39,7 @@ class ChatRequest(Open):
 
     model: str = Field(max_length=400)
     messages: Messages
-    best_of: int = Field(8, ge=1, description="candidates to choose from")
+    best_of: int = Field(8, ge=1, le=MAX_CANDIDATES, description="candidates to choose from")
     rule: str | None = Field(None, max_length=50)
     options: Options = Field(default_factory=list)
     seed: int | None = Field(None, ge=0, lt=2**63)
@@ -79,24 +79,22 @@ def _model(name: str) -> dict[str, Any]:
 
 
 @router.post("/chat/completions", response_model=None)
-async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter) -> Response:
+async def chat(body: ChatRequest, request: Request, identity: Submitter) -> Response:
     """Return the best of `best_of` candidates; usage counts every call behind it.
 
     With `options` the question is asked with the policy's own prompt and its answer letters are
     read, as in the validation of that policy; without, the messages go to it as they are. The
     choice is made when all candidates are judged, so a stream begins with the final answer.
     """
-    selector, limits, usage = selector_of(request), service.settings.limits, Usage()
+    selector, usage = selector_of(request), Usage()
     vendor, policy, rewarder = (*body.model.split("/", 2), "", "")[:3]
     if vendor != "bon" or not policy or not rewarder:
         raise ApiError(404, f"no model {body.model!r}", "models are named bon/POLICY/REWARDER")
     loaded, rule = selector.policy(policy), selector.rule(rewarder, body.rule)
     if RULES[rule].answers and not body.options:
         raise ApiError(422, f"the rule {rule} needs `options`: it counts answer letters")
-    if body.best_of > limits.candidates:
-        raise ApiError(422, f"best_of is {body.best_of}", f"at most {limits.candidates}")
     scale = selector.scale(policy, rewarder, rule)
-    question = await conversation(body.messages, service.settings, body.options, loaded)
+    question = await conversation(identity.name, body.messages, body.options, loaded)
 
     async def work() -> tuple[Choice, list[Candidate]]:
         rows = await selector.sample(policy, question, body.best_of, body.seed or 0, usage)
@@ -108,7 +106,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         return choice, rows
 
     cards = [loaded.card, *selector.cards(rewarder)]
-    choice, candidates = await run_models(request, cards, work, usage)
+    choice, candidates = await run_models(request, cards, work)
     ranking = choice.ranking
     best = candidates[ranking.best]
     finish = "length" if best.finish == "length" else "stop"

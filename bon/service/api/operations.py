@@ -7,22 +7,23 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 
 import bon
-from bon.planning.catalogue import catalogue
 from bon.service.api.common import ERRORS, Parts, Reader, require
 from bon.service.server.access import Identity
+from bon.work.catalogue import catalogue
 
 router = APIRouter(tags=["operations"])
 MIN_FREE_BYTES = 100 * 1024 * 1024
 
 
+# Probes are async: they wait for no thread.
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     """Return ok: the process answers."""
     return {"status": "ok", "version": bon.__version__}
 
 
 @router.get("/readyz", responses={503: {"description": "Not ready."}})
-def readyz(request: Request, service: Parts) -> JSONResponse:
+async def readyz(request: Request, service: Parts) -> JSONResponse:
     """Whether the supervisor runs, the disk has room and the online models are loaded."""
     online = request.app.state.online
     checks = {

@@ -15,7 +15,13 @@ from pydantic import BaseModel, Discriminator, Field, JsonValue, Tag, TypeAdapte
 from bon.engines.base import Message
 from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, check_text, conversation
-from bon.service.api.online import check_shown, judging_rule, run_models, selector_of
+from bon.service.api.online import (
+    MAX_CANDIDATES,
+    check_shown,
+    judging_rule,
+    run_models,
+    selector_of,
+)
 from bon.service.errors import ApiError
 from bon.service.online.rewards import (
     RatedGroup,
@@ -26,7 +32,6 @@ from bon.service.online.rewards import (
     needs_group,
 )
 from bon.service.online.selector import Conversation, Usage
-from bon.service.settings import Settings
 
 router = APIRouter(tags=["rewards"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
@@ -140,7 +145,7 @@ async def _give_rewards(
     query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
     owner, usage = request.scope["identity"].name, Usage()
     work = partial(judge.rewards, owner, query, samples, usage)
-    rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work, usage)
+    rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
         problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "
@@ -165,12 +170,12 @@ def _logs(group: RatedGroup) -> dict[str, float]:
 def _check(
     request: Request, query: RewardQuery, samples: Sequence[Rollout], rewarder: str, rule: str
 ) -> None:
-    selector, limits = selector_of(request), request.app.state.service.settings.limits
+    selector = selector_of(request)
     for sample in samples:
-        check_text(sample.text, "a response", limits)
-    counts, most = Counter(s.question.key for s in samples).values(), limits.candidates
-    if query.group > most or (query.group == 1 and max(counts) > most):
-        raise ApiError(413, "too many responses of one question", f"at most {most}")
+        check_text(sample.text, "a response")
+    counts = Counter(s.question.key for s in samples).values()
+    if query.group > MAX_CANDIDATES or (query.group == 1 and max(counts) > MAX_CANDIDATES):
+        raise ApiError(413, "too many responses of one question", f"at most {MAX_CANDIDATES}")
     if query.group == 1 and needs_group(selector, rewarder, rule) and min(counts) < 2:
         problem = f"{rewarder} compares responses, and here is a question with one alone"
         fix = "add group=N to the address: N responses of a question are then judged together"
@@ -178,8 +183,8 @@ def _check(
     # The other responses of an incomplete group are assumed to be as long.
     size = max(query.group, *counts)
     longest = max(len(sample.text) for sample in samples)
-    check_shown(selector, rewarder, size, size * longest, limits)
-    if query.wait >= limits.request_seconds:
+    check_shown(selector, rewarder, size, size * longest)
+    if query.wait >= request.app.state.service.settings.limits.request_seconds:
         raise ApiError(422, f"wait={query.wait:g} leaves no time for judging", "wait for less")
 
 
@@ -198,17 +203,17 @@ async def _rollout(
     elif not isinstance(label, str):
         label = json.dumps(label)
     selector_of(request)
-    if question := named_question(request.app.state.reward_judge.sets, label):
+    owner = request.scope["identity"].name
+    if question := named_question(request.app.state.reward_judge.sets, label, owner):
         return Rollout(question, response)
-    settings: Settings = request.app.state.service.settings
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
         fix = "send its prompt, or its id as the label: bon://SET/ID"
         raise ApiError(422, "no question was sent", fix)
     if isinstance(prompt, str):
-        check_text(prompt, "a prompt", settings.limits)
-        return Rollout(Conversation((Message("user", (prompt,)),)), response)
+        check_text(prompt, "a prompt")
+        return Rollout(Conversation((Message("user", (prompt,)),), owner=owner), response)
     try:
         messages = _MESSAGES.validate_python(prompt)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
-    return Rollout(await conversation(messages, settings), response)
+    return Rollout(await conversation(owner, messages), response)

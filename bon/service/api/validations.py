@@ -1,6 +1,7 @@
 """Validations: submit, list, watch, cancel, resume, extend, delete; results, tables and log."""
 
 import json
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -11,13 +12,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from bon.core.errors import BonError
-from bon.planning.plan import make_plan
+from bon.planning.plan import Plan, make_plan
 from bon.service.api.common import ERRORS, Existing, Own, Parts, Reader, Submitter, audit
 from bon.service.errors import ApiError
 from bon.service.server.state import Service
+from bon.service.settings import Limits
 from bon.service.validations import views
 from bon.service.validations.jobs import FINAL, STATES
-from bon.service.validations.submission import check_submission, read_submission
+from bon.service.validations.submission import (
+    MAX_PAIRS,
+    MAX_QUESTIONS,
+    check_submission,
+    read_submission,
+)
 from bon.work.setup import Setup
 
 router = APIRouter(prefix="/v1", tags=["validations"], responses=ERRORS)
@@ -56,17 +63,18 @@ class Extension(BaseModel):
     rewarders: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
     policies: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
     pairs: list[dict[str, Any]] = Field(default_factory=list, max_length=16)
-    n: int | None = Field(None, ge=1, description="candidates per question, for every policy")
-    limit: int | None = Field(None, ge=1, description="questions")
+    n: int | None = Field(
+        None, ge=1, le=4096, description="candidates per question, for every policy"
+    )
+    limit: int | None = Field(None, ge=1, le=10_000_000, description="questions")
     spending_cap: float | None = Field(None, gt=0, description="US dollars, of the whole run")
 
 
 @router.post("/validations", status_code=201, openapi_extra=_BODY)
 async def submit(request: Request, service: Parts, identity: Submitter) -> JSONResponse:
     """Queue an experiment: the YAML file that `bon run` takes, or the same as JSON."""
-    raw = await _experiment(request, service)
-    setup = await run_in_threadpool(check_submission, raw, service.settings)
-    await run_in_threadpool(_check_plan, setup, service)
+    _check_kind(request)
+    raw, setup, _ = await _planned(service, identity.name, await request.body())
     if service.jobs.num_queued(identity.name) >= service.settings.limits.queued_per_owner:
         raise ApiError(429, "too many of your validations are queued", "cancel some", retry=60)
     queued = await run_in_threadpool(_queue, service, identity.name, setup, experiment=raw)
@@ -76,11 +84,11 @@ async def submit(request: Request, service: Parts, identity: Submitter) -> JSONR
 
 
 @router.post("/plan", openapi_extra=_BODY)
-async def plan_experiment(request: Request, service: Parts, _: Reader) -> dict[str, Any]:
+async def plan_experiment(request: Request, service: Parts, identity: Reader) -> dict[str, Any]:
     """Check an experiment; return the plan of `bon plan --json`."""
-    raw = await _experiment(request, service)
-    setup = await run_in_threadpool(check_submission, raw, service.settings)
-    return (await run_in_threadpool(make_plan, setup)).as_dict()
+    _check_kind(request)
+    _, _, plan = await _planned(service, identity.name, await request.body(), limited=False)
+    return plan.as_dict()
 
 
 @router.get("/validations")
@@ -117,27 +125,33 @@ def cancel(validation: Own, request: Request, service: Parts) -> dict[str, Any]:
 
 
 @router.post("/validations/{key}/resume", status_code=202)
-def resume(
-    validation: Own, request: Request, service: Parts, retry_errors: bool = False
+async def resume(
+    validation: Own,
+    request: Request,
+    service: Parts,
+    identity: Submitter,
+    retry_errors: bool = False,
 ) -> dict[str, Any]:
     """Queue a validation that has ended again: it continues where it was."""
-    setup = check_submission(validation.experiment, service.settings)
+    check = partial(check_submission, validation.experiment, service.settings)
+    setup = await service.plans.run(identity.name, check)
     owner, key = validation.owner, validation.id
-    queued = _queue(service, owner, setup, key, retry_errors=retry_errors)
+    queued = await run_in_threadpool(_queue, service, owner, setup, key, retry_errors=retry_errors)
     audit(request, "resume", validation.id)
     return queued
 
 
 @router.post("/validations/{key}/extend", status_code=202)
-def extend(validation: Own, more: Extension, request: Request, service: Parts) -> dict[str, Any]:
+async def extend(
+    validation: Own, more: Extension, request: Request, service: Parts, identity: Submitter
+) -> dict[str, Any]:
     """Add rewarders, policies, benchmarks, questions or a larger n, and queue it again."""
     if not any(more.model_dump().values()):
         raise ApiError(422, "nothing to add", "give n, limit, rewarders, policies or pairs")
     text = json.dumps(_extended(validation.experiment, more))
-    raw = read_submission(text.encode())
-    setup = check_submission(raw, service.settings)
-    _check_plan(setup, service)
-    queued = _queue(service, validation.owner, setup, validation.id, experiment=raw)
+    raw, setup, _ = await _planned(service, identity.name, text.encode())
+    owner, key = validation.owner, validation.id
+    queued = await run_in_threadpool(_queue, service, owner, setup, key, experiment=raw)
     audit(request, "extend", validation.id)
     return queued
 
@@ -184,7 +198,9 @@ def table(
         text = frame.to_json(orient="records", double_precision=15)
         return Response(text, media_type="application/json")
     headers = {"content-disposition": f'attachment; filename="{validation.id}-{table}.{format}"'}
-    data = views.to_csv(frame) if format == "csv" else frame.to_parquet(index=False)
+    from bon.analysis.artifacts import csv_text  # slow to import
+
+    data = csv_text(frame) if format == "csv" else frame.to_parquet(index=False)
     return Response(data, media_type=_MEDIA[format], headers=headers)
 
 
@@ -206,11 +222,26 @@ def as_yaml(experiment: dict[str, Any]) -> str:
     return yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
 
 
-async def _experiment(request: Request, service: Service) -> dict[str, Any]:
+def _check_kind(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/json", *_YAML):
         raise ApiError(415, "an experiment is YAML or JSON", "content-type: application/yaml")
-    return await run_in_threadpool(read_submission, await request.body())
+
+
+async def _planned(
+    service: Service, owner: str, text: bytes, *, limited: bool = True
+) -> tuple[dict[str, Any], Setup, Plan]:
+    """Return an experiment that is allowed, and its plan; `limited`: within what a run may take."""
+
+    def work() -> tuple[dict[str, Any], Setup, Plan]:
+        raw = read_submission(text)
+        setup = check_submission(raw, service.settings)
+        plan = make_plan(setup)
+        if limited:
+            _check_plan(plan, service.settings.limits)
+        return raw, setup, plan
+
+    return await service.plans.run(owner, work)
 
 
 def _queue(
@@ -218,18 +249,16 @@ def _queue(
 ) -> dict[str, Any]:
     """Queue a validation, a new one without a key, with what it may cost."""
     jobs, name = service.jobs, setup.experiment.name
-    with jobs.write():  # the budget does not change between the check and the queueing
-        service.budget.check(owner, setup, key)
+    with jobs.write():  # it is queued with its money, or not at all
         queued = jobs.queue_again(key, **changes) if key else jobs.add(name, owner, **changes)
-        service.budget.reserve(queued.id, owner, setup)
+        service.budget.reserve(owner, setup, queued.id)
     service.supervisor.wake()
     return views.summary(queued)
 
 
-def _check_plan(setup: Setup, service: Service) -> None:
+def _check_plan(plan: Plan, limits: Limits) -> None:
     """Refuse more rows or calls than a validation may have."""
-    plan, limits = make_plan(setup), service.settings.limits
-    sizes = [(plan.questions, limits.questions), *((rows, limits.pairs) for rows in plan.pairs)]
+    sizes = [(plan.questions, MAX_QUESTIONS), *((rows, MAX_PAIRS) for rows in plan.pairs)]
     for rows, most in sizes:
         if rows.count > most:
             raise ApiError(422, f"{rows.name}: {rows.count:,} rows", f"limit them to {most:,}")

@@ -6,22 +6,32 @@ the queue's size are rejected, so that overload is answered at once and not afte
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 from bon.core.errors import one_line
+from bon.core.ledger import Account, Ledger
 from bon.dispatch.worker import Host, ModelSpec, Payload, Reply
+from bon.engines.metering import within
 from bon.service.errors import ApiError
 from bon.service.settings import Scaling
 
 log = logging.getLogger("bon.service")
 CLOSE_SECONDS = 5.0
+RETRY_SECONDS = (10.0, 300.0)
+"""Between attempts to load a model: at first, and at most."""
+_ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
 
 
-def _overloaded(seconds: float) -> ApiError:
-    message = "the models are busy and their queue is full"
-    return ApiError(429, message, "try again", retry=seconds)
+def charged_to(account: Account) -> AbstractContextManager[Account]:
+    """Let an account pay for the calls of everything that is started inside."""
+    return within(_ACCOUNT, account)
+
+
+def _unavailable(model: str, reason: str) -> ApiError:
+    return ApiError(503, f"{model}: {reason}", "try again", retry=RETRY_SECONDS[0])
 
 
 class Queue:
@@ -37,7 +47,8 @@ class Queue:
     async def place(self) -> AsyncIterator[None]:
         """Wait for a place among the ongoing requests; 429 if the queue is full."""
         if self.length >= self._size:
-            raise _overloaded(1)
+            message = "the models are busy and their queue is full"
+            raise ApiError(429, message, "try again", retry=1)
         self.length += 1
         try:
             async with self._working:
@@ -46,29 +57,65 @@ class Queue:
             self.length -= 1
 
 
+class _Loading:
+    """Why models do not answer, by name; models that fail to load are tried again for ever."""
+
+    def __init__(self, models: Iterable[str], reason: str = "it is being loaded") -> None:
+        self._models = tuple(models)
+        self.reasons = dict.fromkeys(self._models, reason)
+        self.tried = asyncio.Event()
+
+    async def run(self, load: Callable[[], Awaitable[dict[str, str]]]) -> None:
+        """Load until nothing fails; `load` returns why by models that failed."""
+        pause, longest = RETRY_SECONDS
+        while True:
+            try:
+                self.reasons = await load()
+            except Exception as error:
+                self.reasons = dict.fromkeys(self._models, one_line(error, 300))
+            self.tried.set()
+            for model, reason in self.reasons.items():
+                log.error("not loaded: %s: %s", model, reason)
+            if not self.reasons:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+
+
 class InProcess:
     """A Host in this process: for small models, and for tests."""
 
-    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling) -> None:
-        self._host = Host(specs)
-        self._loaded = False
+    def __init__(
+        self, specs: dict[str, ModelSpec], scaling: Scaling, ledger: Ledger | None = None
+    ) -> None:
+        self._host = Host(specs, ledger=ledger)
+        self._loading = _Loading(specs)
+        self._task: asyncio.Task[None] | None = None
         self.queue = Queue(scaling)
 
     async def start(self) -> None:
-        """Load the models."""
-        self._loaded = _report(await self._host.load())
+        """Load the models, or try to."""
+        self._task = asyncio.create_task(self._loading.run(self._host.load))
+        await self._loading.tried.wait()
 
     def ready(self) -> bool:
         """Whether all models are loaded."""
-        return self._loaded
+        return not self._loading.reasons
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Wait for a place, then run."""
+        """Wait for a place, then run; 503 for a model that failed to load, or has died."""
+        if self._loading.tried.is_set() and model in self._loading.reasons:
+            raise _unavailable(model, self._loading.reasons[model])
         async with self.queue.place():
-            return await self._host.run(model, payloads)
+            reply = await self._host.run(model, payloads, _ACCOUNT.get())
+        if reply.died:  # the next request loads it again
+            raise _unavailable(model, reply.failure)
+        return reply
 
     async def close(self) -> None:
         """Free the models."""
+        if self._task is not None:
+            self._task.cancel()
         await self._host.close()
 
 
@@ -78,8 +125,16 @@ class RayActors:
     They listen as Ray does: on loopback alone, and behind a token, if the Ray is ours.
     """
 
-    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling, address: str | None) -> None:
-        self._address = address
+    def __init__(
+        self,
+        specs: dict[str, ModelSpec],
+        scaling: Scaling,
+        address: str | None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        paid = any(spec.loaded.card.is_paid for spec in specs.values())
+        self._address, self._path = address, ledger.path if ledger and paid else None
+        self._ledger: Any = None
         self._connected = False
         groups: dict[str, dict[str, ModelSpec]] = {}
         for name, spec in specs.items():
@@ -91,8 +146,13 @@ class RayActors:
 
     async def start(self) -> None:
         """Start the actors, which load their models."""
+        from bon.dispatch.cluster import start_ledger
+
         await asyncio.to_thread(self._connect)
-        await asyncio.gather(*(pool.start() for pool in self._pools))
+        remote = None
+        if self._path is not None:
+            self._ledger, remote = start_ledger(self._path)
+        await asyncio.gather(*(pool.start(remote) for pool in self._pools))
         log.info("serving", extra={"models": sorted(self._pool_of)})
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
@@ -105,9 +165,13 @@ class RayActors:
 
     async def close(self) -> None:
         """End the actors, and disconnect from a Ray that was reached or started here."""
+        import ray
+
         from bon.dispatch.connection import disconnect
 
         await asyncio.gather(*(pool.close() for pool in self._pools))
+        if self._ledger is not None:
+            ray.kill(self._ledger)
         if self._connected:
             await asyncio.to_thread(disconnect)
 
@@ -122,86 +186,96 @@ class RayActors:
 
 
 class _Pool:
-    """Actors with the same models; `load` counts the requests of those that are up."""
+    """Actors with the same models; `load` counts the requests of those that have loaded some."""
 
     def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling) -> None:
         self.specs = specs
         self.load: dict[Any, int] = {}
         self.loaded: set[Any] = set()
+        self._loading: dict[Any, _Loading] = {}
         self._replicas = scaling.max_replicas
         self._queue = Queue(scaling, self._replicas)
-        self._starting: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> None:
+    async def start(self, ledger: Any = None) -> None:
         """Start the actors; return when the first has loaded its models, or failed to."""
         from bon.dispatch.cluster import start_host
 
         place = next(iter(self.specs.values())).loaded.card.placement
         for _ in range(self._replicas):
-            self._await(start_host(self.specs, place))
-        await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
+            self._await(start_host(self.specs, place, ledger))
+        tried = [asyncio.create_task(each.tried.wait()) for each in self._loading.values()]
+        await asyncio.wait(tried, return_when=asyncio.FIRST_COMPLETED)
+        for task in tried:
+            task.cancel()
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Run on the actor with the fewest requests; 429 if the queue is full."""
+        """Run on the actor with the fewest requests; 429 if the queue is full, 503 without one."""
         import ray
         from ray.exceptions import RayActorError, RayError
 
         async with self._queue.place():
-            if not self.load:
-                raise _overloaded(5)  # still starting, or restarting
-            actor = min(self.load, key=self.load.__getitem__)
+            able = [a for a in self.load if model not in self._loading[a].reasons]
+            if not able:
+                reasons = [each.reasons.get(model) for each in self._loading.values()]
+                raise _unavailable(model, next(filter(None, reasons), "it is being loaded"))
+            actor = min(able, key=self.load.__getitem__)
             self.load[actor] += 1
-            request = actor.run.remote(model, list(payloads))
+            request = actor.run.remote(model, list(payloads), _ACCOUNT.get())
             try:
                 reply: Reply = await request
             except asyncio.CancelledError:  # the client disconnected
                 ray.cancel(request)
                 raise
             except RayError as error:
-                if isinstance(error, RayActorError) and self.load.pop(actor, None) is not None:
-                    self.loaded.discard(actor)
-                    self._await(actor)
-                return Reply(failure=f"its worker failed: {one_line(error, 300)}")
+                reason = f"its worker failed: {one_line(error, 300)}"
+                if isinstance(error, RayActorError):
+                    self._restart(actor, reason)
+                raise _unavailable(model, reason) from None
             finally:
                 if actor in self.load:
                     self.load[actor] -= 1
+        if reply.died:
+            if actor in self.load:
+                ray.kill(actor, no_restart=False)
+            self._restart(actor, reply.failure)
+            raise _unavailable(model, reply.failure)
         return reply
 
     async def close(self) -> None:
         """Close the engines, whose processes and memory may not be the actors' own."""
-        for task in self._starting:
+        for task in self._tasks:
             task.cancel()
         closing = (actor.close.remote() for actor in self.load)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await asyncio.gather(*closing, return_exceptions=True)
 
-    def _await(self, actor: Any) -> None:
-        task = asyncio.create_task(self._load(actor))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+    def _restart(self, actor: Any, reason: str) -> None:
+        """Give an actor whose process ended no request until it has loaded its models again."""
+        if self.load.pop(actor, None) is not None:
+            self.loaded.discard(actor)
+            self._await(actor, f"{reason}; it is being loaded again")
 
-    async def _load(self, actor: Any) -> None:
-        """Give the actor requests once its process is up, for the first time or again."""
-        from ray.exceptions import ActorUnavailableError, RayError
+    def _await(self, actor: Any, *reason: str) -> None:
+        loading = self._loading[actor] = _Loading(self.specs, *reason)
+        task = asyncio.create_task(loading.run(lambda: self._load(actor)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-        try:
-            while True:
-                try:
-                    await actor.node.remote()
-                    break
-                except ActorUnavailableError:
-                    await asyncio.sleep(0.2)
-            self.load[actor] = 0
-            failures = await actor.load.remote()
-        except RayError as error:
-            failures = [f"{', '.join(sorted(self.specs))}: {one_line(error, 300)}"]
-        if _report(failures):
+    async def _load(self, actor: Any) -> dict[str, str]:
+        """Load an actor's models once its process is up, for the first time or again."""
+        from ray.exceptions import ActorUnavailableError
+
+        while True:
+            try:
+                await actor.node.remote()
+                break
+            except ActorUnavailableError:
+                await asyncio.sleep(0.2)
+        failures: dict[str, str] = await actor.load.remote()
+        if len(failures) < len(self.specs):
+            self.load.setdefault(actor, 0)
+        if not failures:
             self.loaded.add(actor)
-
-
-def _report(failures: list[str]) -> bool:
-    """Log what could not be loaded; return whether all is."""
-    for failure in failures:
-        log.error("not loaded: %s", failure)
-    return not failures
+        return failures

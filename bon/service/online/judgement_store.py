@@ -30,8 +30,7 @@ class JudgementStore(SharedDatabase):
         await asyncio.to_thread(self._write, [*map(judgement_values, judgements)])
 
     def _write(self, rows: list[tuple[object, ...]]) -> None:
-        with self.write() as connection, connection as db:
-            db.execute("BEGIN")
+        with self.write() as db:
             db.executemany(_INSERT, rows)
 
     def judged(self, spec: str, item: str) -> list[Judgement]:

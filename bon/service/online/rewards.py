@@ -224,7 +224,7 @@ def consistency(rows: Sequence[Judgement]) -> float | None:
 # protocols that carry text alone. An id with characters that end a word is percent-encoded.
 
 
-def named_question(sets: QuestionSets, label: str) -> Conversation | None:
+def named_question(sets: QuestionSets, label: str, owner: str) -> Conversation | None:
     """Return the question that a label names, if it names one; 422 if it does not exist."""
     match = _NAMED.search(label)
     if match is None:
@@ -238,7 +238,7 @@ def named_question(sets: QuestionSets, label: str) -> Conversation | None:
         raise ApiError(422, f"the question set {name} has no question {key[:100]!r}", fix)
     parts = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
     shown = question_block(question)
-    return Conversation((Message("user", (*parts, shown)),), question.options, shown)
+    return Conversation((Message("user", (*parts, shown)),), question.options, shown, owner)
 
 
 def read_set(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Question]:

@@ -13,6 +13,7 @@ from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, panel,
 from bon.choosing.rules import RULES, Ranking, rank, rule_of, rules_for
 from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
+from bon.core.ledger import Ledger
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
 from bon.engines.base import ImagePart, Message
@@ -35,11 +36,16 @@ _MAX_ROWS = 4096
 
 @dataclass(frozen=True)
 class Conversation:
-    """A request as the engine takes it and as a rewarder is shown it."""
+    """A request as the engine takes it and as a rewarder is shown it.
+
+    Judgements are found again by its `owner` alone: that a reply comes at once would tell others
+    what was asked before.
+    """
 
     messages: tuple[Message, ...]
     options: tuple[str, ...] = ()
     shown: str = ""
+    owner: str = ""
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -63,7 +69,7 @@ class Conversation:
             [m.role, [p.sha256 if isinstance(p, ImagePart) else p for p in m.parts]]
             for m in self.messages
         ]
-        return content_key("online", turns, self.text)
+        return content_key("online", turns, self.text, self.owner)
 
 
 @dataclass(slots=True)
@@ -146,7 +152,13 @@ class JudgementCache:
 class Selector:
     """The operator's policies and rewarders, and how requests use them."""
 
-    def __init__(self, online: Online, base: Path, ray_address: str | None = None) -> None:
+    def __init__(
+        self,
+        online: Online,
+        base: Path,
+        ray_address: str | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
         self.online = online
         policies = [load_policy(ref, base) for ref in online.policies]
         rewarders = [_with_code(load_rewarder(ref, base)) for ref in online.rewarders]
@@ -165,9 +177,9 @@ class Selector:
         for member in {m for loaded in self.rewarders.values() for m in loaded.card.members}:
             self.unit(member)
         self.backend = (
-            InProcess(self.specs(), online.scaling)
+            InProcess(self.specs(), online.scaling, ledger)
             if online.backend == "process"
-            else RayActors(self.specs(), online.scaling, ray_address)
+            else RayActors(self.specs(), online.scaling, ray_address, ledger)
         )
 
     def _check_members(self) -> None:
@@ -318,6 +330,8 @@ class Selector:
 
     async def _run(self, model: str, payloads: list[Any]) -> Reply:
         reply = await self.backend.run(model, payloads)
+        if reply.stop_run:
+            raise ApiError(402, f"{model}: {reply.failure}")
         if reply.failure:
             raise ApiError(502, f"{model}: {reply.failure}")
         return reply
@@ -360,7 +374,7 @@ def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
     """File judgements under all that shapes them, the rewarder's code and parser included."""
     panel = loaded.card.kind == "ensemble"
     more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.specs.with_rule
-    return replace(loaded, filed=content_key(rule, more) if more else rule)
+    return replace(loaded, stored=content_key(rule, more) if more else rule)
 
 
 def _model_name(rewarder: str, design: Design) -> str:

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from bon.analysis.report.templates import HERE as REPORT
 from bon.analysis.results import Estimate
-from bon.planning.catalogue import catalogue
 from bon.service.api.common import Existing, Parts, Reader
 from bon.service.api.validations import EXAMPLE, Page, as_yaml
 from bon.service.errors import ApiError
@@ -19,6 +18,7 @@ from bon.service.server.access import Identity
 from bon.service.validations import views
 from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
+from bon.work.catalogue import catalogue
 
 MAX_HISTORY = 30
 PAGE_ROWS = 50

@@ -183,7 +183,7 @@ def annotate_answer(body: Annotation, queue: Queue, identity: Annotator) -> dict
         responses = len(queue.item(body.item).responses)
         label = as_shown(draft, shown_order(body.item, annotator, responses))
         choice = str(int(label.label) + 1) if label.label.isdigit() else label.label
-        shown = {"choice": choice, "rationale": label.rationale, "tag": label.tag}
+        shown = {"choice": choice, "rationale": label.rationale}
     return {"draft": shown, **_progress(queue, annotator)}
 
 

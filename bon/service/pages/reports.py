@@ -1,7 +1,8 @@
 """A run's report, isolated from the server: it contains what models wrote.
 
 It is served under its own content security policy and as a sandbox, that is, as an origin of its
-own without cookies; its link carries a signature for a day or two, with which its files load.
+own without cookies; its link carries a signature, with which its files load for a day or two, and
+no longer than the token lives that it was made for.
 """
 
 import hmac
@@ -13,7 +14,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.responses import Response
 
-from bon.service.api.common import Existing, Parts, ValidationId
+from bon.service.api.common import Existing, Parts, Reader, ValidationId
 from bon.service.errors import ApiError
 from bon.service.pages.render import root
 from bon.service.server.state import Service
@@ -26,21 +27,24 @@ _IMAGES = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"BM",
 
 
 @router.get("/validations/{key}/report")
-def report(validation: Existing, request: Request, service: Parts) -> Response:
+def report(validation: Existing, request: Request, service: Parts, identity: Reader) -> Response:
     """Redirect to the report under a signed link: its page has no cookies."""
     key = validation.id
     if not (service.directory(validation) / "report.html").is_file():
         raise ApiError(404, f"{key} has no report yet", "wait until its state is done")
-    link = f"{root(request)}/reports/{key}/{_signature(service, key)}/report.html"
-    return RedirectResponse(link, 303)
+    signature = f"{identity.token}-{_signature(service, key, identity.token)}"
+    return RedirectResponse(f"{root(request)}/reports/{key}/{signature}/report.html", 303)
 
 
 @router.get("/reports/{key}/{signature}/{path:path}")
 def report_file(key: ValidationId, signature: str, path: str, service: Parts) -> Response:
     """A file of the report, as an origin of its own that cannot reach the server."""
-    valid = [_signature(service, key, days_ago) for days_ago in (0, 1)]
+    token, _, signature = signature.partition("-")
+    signed = [_signature(service, key, token, days_ago) for days_ago in (0, 1)]
     # Both are compared in any case: the time reveals nothing.
-    if not any([hmac.compare_digest(signature.encode(), other.encode()) for other in valid]):
+    valid = any([hmac.compare_digest(signature.encode(), other.encode()) for other in signed])
+    lives = service.tokens.valid(token) if token else not service.settings.auth
+    if not (valid and lives):
         raise ApiError(404, "no such report", f"open it again: /validations/{key}/report")
     folder = service.supervisor.directory(key).resolve()
     file = (folder / path).resolve() if _PATH.fullmatch(path) else folder
@@ -70,6 +74,6 @@ def sandboxed(page: Path, headers: dict[str, str] | None = None) -> FileResponse
     return FileResponse(page, media_type="text/html", headers=headers)
 
 
-def _signature(service: Service, key: str, days_ago: int = 0) -> str:
+def _signature(service: Service, key: str, token: str, days_ago: int = 0) -> str:
     day = int(time.time() // DAY_SECONDS) - days_ago
-    return service.tokens.sign("report", f"{key}:{day}")
+    return service.tokens.sign("report", f"{key}:{token}:{day}")

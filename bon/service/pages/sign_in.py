@@ -10,7 +10,13 @@ from starlette.responses import Response
 
 from bon.service.api.common import Parts, audit
 from bon.service.pages.render import page, root
-from bon.service.server.access import COOKIE, Identity, Tokens, session_cookie
+from bon.service.server.access import (
+    Identity,
+    Tokens,
+    client_uid,
+    cookie_name,
+    session_cookie,
+)
 
 router = APIRouter(include_in_schema=False)
 
@@ -41,10 +47,16 @@ def _signed_in(request: Request, tokens: Tokens, identity: Identity, target: str
     """Open a session and redirect to the target."""
     audit(request, "sign in", identity.name, identity)
     response = RedirectResponse(target, 303)
-    session, secure = tokens.session(identity), _secure(request)
+    session = tokens.session(identity, client_uid(request.scope))
     # Lax: a link from a chat or a wiki opens as signed in; what changes anything is never a GET.
-    path = root(request) or "/"
-    response.set_cookie(COOKIE, session, path=path, httponly=True, samesite="lax", secure=secure)
+    response.set_cookie(
+        cookie_name(request.scope),
+        session,
+        path=root(request) or "/",
+        httponly=True,
+        samesite="lax",
+        secure=_secure(request),
+    )
     return response
 
 
@@ -53,9 +65,9 @@ def logout(request: Request, service: Parts) -> Response:
     """End the session, here and in the browser."""
     if identity := request.scope["identity"]:
         audit(request, "sign out", identity.name)
-    service.tokens.end_session(session_cookie(request.headers))
+    service.tokens.end_session(session_cookie(request.scope), client_uid(request.scope))
     response = RedirectResponse(f"{root(request)}/login", 303)
-    response.delete_cookie(COOKIE, path=root(request) or "/")
+    response.delete_cookie(cookie_name(request.scope), path=root(request) or "/")
     return response
 
 

@@ -10,10 +10,13 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
+from starlette.types import Scope
 
 from bon.core.errors import BonError
 from bon.service.settings import ROLES, Role, Settings
@@ -27,7 +30,6 @@ _INCLUDED: dict[Role, tuple[Role, ...]] = {
     "admin": ROLES,
 }
 SESSION_SECONDS = 12 * 3600
-COOKIE = "bon_session"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FIRST = "admin"
 """The name of the token that a new server creates for itself."""
@@ -107,27 +109,36 @@ class Tokens:
         valid = hmac.compare_digest(_digest(secret), row[2])
         return Identity(row[0], row[1], key) if head == "bon" and rows and valid else None
 
-    def session(self, identity: Identity) -> str:
-        """Return a cookie that stands for the identity's token until it expires or is ended."""
+    def session(self, identity: Identity, uid: str = "") -> str:
+        """Return a cookie that stands for the identity's token until it expires or is ended.
+
+        It is bound to the `client_uid`: browsers send the cookies of 127.0.0.1 to every port there,
+        also to the server of another user.
+        """
         cookie, now = secrets.token_urlsafe(32), time.time()
         self.jobs.rows("DELETE FROM sessions WHERE until < ?", now)
-        row = (_digest(cookie), identity.token, now + SESSION_SECONDS)
+        row = (_digest(cookie + uid), identity.token, now + SESSION_SECONDS)
         self.jobs.rows("INSERT INTO sessions VALUES (?, ?, ?)", *row)
         return cookie
 
-    def check_session(self, cookie: str) -> Identity | None:
-        """Return the identity of a session that has not ended and whose token is still valid."""
+    def check_session(self, cookie: str, uid: str = "") -> Identity | None:
+        """Return the identity of a user's session that has not ended, if its token is valid."""
         query = (
             "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
             "JOIN tokens ON tokens.id = sessions.token "
             "WHERE sessions.digest = ? AND until >= ?2 AND (expires IS NULL OR expires > ?2)"
         )
-        rows = self.jobs.rows(query, _digest(cookie), time.time())
+        rows = self.jobs.rows(query, _digest(cookie + uid), time.time())
         return Identity(*rows[0]) if rows else None
 
-    def end_session(self, cookie: str) -> None:
+    def end_session(self, cookie: str, uid: str = "") -> None:
         """Invalidate a cookie and every copy of it."""
-        self.jobs.rows("DELETE FROM sessions WHERE digest = ?", _digest(cookie))
+        self.jobs.rows("DELETE FROM sessions WHERE digest = ?", _digest(cookie + uid))
+
+    def valid(self, token: str) -> bool:
+        """Whether a token, named by its id, exists and has not expired."""
+        query = "SELECT 1 FROM tokens WHERE id = ? AND (expires IS NULL OR expires > ?)"
+        return bool(self.jobs.rows(query, token, time.time()))
 
     def sign(self, purpose: str, text: str) -> str:
         """Return a signature that only this server can make."""
@@ -141,8 +152,9 @@ def _digest(secret: str) -> str:
 # ------------------------------------------------------------------ requests
 
 
-def identify(auth: bool, tokens: Tokens, headers: Headers) -> Identity | None:
+def identify(auth: bool, tokens: Tokens, scope: Scope) -> Identity | None:
     """Return the identity of a request; None for an unknown one. `auth`: tokens are required."""
+    headers = Headers(scope=scope)
     sent = headers.getlist("authorization")
     if len(sent) > 1:  # a proxy and this server might read different ones
         return None
@@ -150,8 +162,8 @@ def identify(auth: bool, tokens: Tokens, headers: Headers) -> Identity | None:
     identity = None
     if scheme.lower() == "bearer" and token:
         identity = tokens.check(token.strip())
-    elif cookie := session_cookie(headers):
-        identity = tokens.check_session(cookie)
+    elif cookie := session_cookie(scope):
+        identity = tokens.check_session(cookie, client_uid(scope))
     if identity is None and not auth:
         loopback = hostname(headers.get("host", "")) in LOOPBACK
         if loopback and not any(map(_FORWARDED.fullmatch, headers)):
@@ -182,6 +194,29 @@ def hostname(host: str) -> str:
     return "" if match is None else (match[1] or match[2]).lower()
 
 
-def session_cookie(headers: Headers) -> str:
+def cookie_name(scope: Scope) -> str:
+    """Return the session cookie's name, with the port: a host's cookies are those of all ports."""
+    return f"bon_session_{(scope.get('server') or ('', ''))[1]}"
+
+
+def session_cookie(scope: Scope) -> str:
     """Return the session cookie; "" without one."""
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return cookie_parser(Headers(scope=scope).get("cookie", "")).get(cookie_name(scope), "")
+
+
+def client_uid(scope: Scope) -> str:
+    """Return the user at the other end of a loopback connection, by Linux; "" for all others."""
+    ends = [scope.get("client"), scope.get("server")]
+    try:
+        (ip, _), _ = pairs = [(ip_address(host), port) for host, port in filter(None, ends)]
+        table = Path("/proc/net/tcp6" if ip.version == 6 else "/proc/net/tcp")
+        rows = table.read_text(encoding="ascii").splitlines() if ip.is_loopback else []
+    except (ValueError, OSError):
+        return ""
+    wanted = [f"{_hex(ip.packed)}:{port:04X}" for ip, port in pairs]
+    return next((row.split()[7] for row in rows if row.split()[1:3] == wanted), "")
+
+
+def _hex(packed: bytes) -> str:
+    words = (packed[i : i + 4][::-1] for i in range(0, len(packed), 4))
+    return b"".join(words).hex().upper()

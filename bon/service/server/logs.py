@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from bon.core.text import printable
+
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 _SECRET = re.compile(
@@ -72,7 +74,7 @@ class TextLines(logging.Formatter):
         level = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
         text = f"{clock} {level}{record.getMessage()} {extra}".rstrip()
         # Client text must neither start a new line nor control the terminal.
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        text = printable(text.replace("\n", "\\n"))
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return redact(text)

@@ -29,7 +29,16 @@ PROBES = ("/healthz", "/readyz")
 SAFE = ("GET", "HEAD", "OPTIONS")
 FORMS = ("/login", "/logout")
 """Forms of the pages, which need no token: a session may have expired."""
-FORM_BYTES = 4096
+FORM_BYTES, FORM_SECONDS = 4096, 10.0
+"""Of a body without a token."""
+HEADER_BYTES = 32 * 1024
+"""Of a request's line and headers; proxies take 8 to 64 KiB."""
+EXPERIMENT_BYTES = 256 * 1024
+"""Of a body that holds no images; a hundred cards fill a tenth."""
+BODY_VALUES = 100_000
+"""Commas and brackets of a larger body: what parsing and validating it costs."""
+BODIES = 8
+"""Bodies of `limits.body_bytes` that may be in memory at once, of all requests."""
 DISCARDED_BYTES = 65_536
 REWARDS = "/get_reward"
 """The route for trainers; one that can send no header puts its token first: /t/TOKEN/..."""
@@ -37,7 +46,7 @@ ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""
-_SIGNATURE = re.compile("[0-9a-fA-F]{64}")
+_SIGNATURE = re.compile("[0-9a-f]*-?[0-9a-fA-F]{64}")
 """In a link to a report, which it opens for whoever reads it."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -103,7 +112,7 @@ class Shares:
             nonlocal size
             size += more
             self._bytes[owner] += more
-            limit = self._limits.bodies_bytes
+            limit = BODIES * self._limits.body_bytes
             return self._bytes[owner] <= limit * BYTES_SHARE and self._bytes.total() <= limit
 
         self._open[owner] += 1
@@ -123,7 +132,8 @@ class Guard:
         self._rates = RateLimiter(settings.limits.requests_per_minute)
         self._shares = Shares(settings.limits)
         self._named = {name.lower() for name in settings.allow.hosts} - {"*"}
-        self._hosts = {*LOOPBACK, settings.host.lower(), *settings.allow.hosts}
+        named = (hostname(name) or name for name in self._named)
+        self._hosts = {*LOOPBACK, settings.host.lower(), *named, *settings.allow.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -196,16 +206,16 @@ class Guard:
 
     def _check_head(self, scope: Scope, headers: Headers) -> None:
         """Refuse a request that its head alone shows to be invalid, before any of its body."""
-        path, limit = scope["path"], self._limits.header_bytes
+        path = scope["path"]
         hosts = headers.getlist("host")
         host = hostname(hosts[0]) if len(hosts) == 1 else ""
         if not (host in self._hosts or "*" in self._hosts or path in PROBES):
             # A name that was made to point at this machine must not let a page in.
             raise ApiError(421, f"this server is not {host[:100]!r}", "allow.hosts lists its names")
         size = len(scope["query_string"]) + sum(len(k) + len(v) for k, v in scope["headers"])
-        if size + len(path) > limit:
-            raise ApiError(431, f"the headers are larger than {limit} bytes")
-        identity = scope["identity"] = identify(self._auth, self._tokens, headers)
+        if size + len(path) > HEADER_BYTES:
+            raise ApiError(431, f"the headers are larger than {HEADER_BYTES} bytes")
+        identity = scope["identity"] = identify(self._auth, self._tokens, scope)
         if path not in PROBES:
             # A token that does not exist has no bucket of its own to hide in.
             client = identity.token if identity and identity.token else _address(scope)
@@ -217,14 +227,16 @@ class Guard:
         if identity is None and path not in FORMS:
             raise no_token()
         origin = headers.get("origin")
-        site = (origin or "").partition("://")[2]
+        scheme = headers.get("x-forwarded-proto", scope["scheme"])
         # A name that the operator lists is this server's, also behind a proxy that rewrites Host.
-        own = site == headers.get("host", "") or hostname(site) in self._named
-        foreign = origin and not own
+        own = {f"{scheme}://{headers.get('host', '')}", *(f"https://{n}" for n in self._named)}
+        foreign = origin and origin not in own
         if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            problem = f"Origin is {origin!r}, Host {headers.get('host', '')!r}"
-            fix = "a proxy must pass the Host header on (examples/deploy), or list the name that "
-            fix += "browsers use in allow.hosts"
+            problem = f"Origin is {origin!r}, Host {headers.get('host', '')!r} over {scheme}"
+            fix = (
+                "a proxy must pass the Host header on (examples/deploy) and X-Forwarded-Proto, or "
+            )
+            fix += "list the NAME or NAME:PORT that browsers use over https in allow.hosts"
             raise ApiError(403, f"requests from other sites are refused: {problem}", fix)
         length = headers.get("content-length", "0")
         if not length.isdigit():
@@ -236,12 +248,12 @@ class Guard:
         """The bytes that a request's body may have."""
         if path in FORMS:
             return FORM_BYTES
-        return self._limits.body_bytes if path in ONLINE else self._limits.experiment_bytes
+        return self._limits.body_bytes if path in ONLINE else EXPERIMENT_BYTES
 
     async def _body(self, scope: Scope, receive: Receive, fits: Callable[[int], bool]) -> bytes:
         """Read the whole body within the limits."""
-        limits, most = self._limits, self._max_bytes(scope["path"])
-        seconds = BODY_SECONDS if scope["identity"] else limits.form_seconds
+        most = self._max_bytes(scope["path"])
+        seconds = BODY_SECONDS if scope["identity"] else FORM_SECONDS
         body, more = bytearray(), True
         try:
             async with asyncio.timeout(seconds):
@@ -257,7 +269,7 @@ class Guard:
             raise ApiError(408, f"the body did not come within {seconds:g} s") from None
         # About the number of JSON values: what parsing and validating them costs.
         values = sum(body.count(mark) for mark in (b",", b"[", b"{"))
-        if len(body) > limits.experiment_bytes and values > limits.body_values:
+        if len(body) > EXPERIMENT_BYTES and values > BODY_VALUES:
             raise ApiError(413, "the body holds too many values", "send less")
         return bytes(body)
 

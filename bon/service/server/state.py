@@ -4,17 +4,21 @@ import fcntl
 import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bon.core.errors import BonError
+from bon.core.files import write_atomic
+from bon.core.ledger import LEDGER, Ledger
 from bon.service.server.access import Tokens
 from bon.service.settings import Settings
-from bon.service.validations.budget import Budget
+from bon.service.validations.budget import ServerBudget
 from bon.service.validations.jobs import Jobs, Validation
+from bon.service.validations.plan_pool import PlanPool
 from bon.service.validations.supervisor import Supervisor
 
 DATABASE = "service.sqlite"
+SECRET_BYTES = 32
 
 
 @dataclass
@@ -25,15 +29,18 @@ class Service:
     jobs: Jobs
     supervisor: Supervisor
     tokens: Tokens
+    ledger: Ledger
+    plans: PlanPool = field(default_factory=PlanPool)
 
     def directory(self, validation: Validation) -> Path:
         """Return a validation's run directory."""
         return self.supervisor.directory(validation.id)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> ServerBudget:
         """What validations and requests may still cost."""
-        return Budget(self.settings.limits, self.jobs, self.supervisor.directory)
+        directory = self.supervisor.directory
+        return ServerBudget(self.settings.limits, self.jobs, directory, self.ledger)
 
 
 def open_tokens(data: Path) -> Tokens:
@@ -61,16 +68,16 @@ def open_service(settings: Settings) -> Iterator[Service]:
             from bon.miniature.data import write
 
             write(settings.files / "miniature")
-        with closing(Jobs(data / DATABASE)) as jobs:
+        with closing(Jobs(data / DATABASE)) as jobs, closing(Ledger(data / LEDGER)) as ledger:
             tokens = Tokens(jobs, server_secret(data))
-            yield Service(settings, jobs, Supervisor(settings, jobs), tokens)
+            yield Service(settings, jobs, Supervisor(settings, jobs), tokens, ledger)
 
 
 def server_secret(data: Path) -> bytes:
-    """Return the random bytes that sign report links; created once, readable by the owner."""
+    """Return the random bytes that sign report links; made where there are none, or too few."""
     path = data / "secret"
     data.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        path.touch(mode=0o600)
-        path.write_bytes(secrets.token_bytes(32))
+    if not path.exists() or path.stat().st_size < SECRET_BYTES:
+        path.unlink(missing_ok=True)  # with whatever mode it had
+        write_atomic(path, secrets.token_bytes(SECRET_BYTES))
     return path.read_bytes()

@@ -6,16 +6,16 @@ operator and of bon are not checked. Patterns need no bound: they are RE2's (bon
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.errors import BonError
 from bon.core.records import LMMS_EVAL
 from bon.core.validation import validate
 from bon.engines import ENGINES
-from bon.experiment.cards import Room, find, shipped
+from bon.experiment.cards import Role, find, shipped
 from bon.experiment.config import DatasetSpec, Experiment, Placement
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.service.settings import Allow, Limits, Settings
@@ -27,16 +27,14 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _DATASET = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+() \[\]:%-]*")
-_PROMPT_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _VALUE = re.compile(r"(?<!\{)\{\{-? *[a-z]+ *-?\}\}(?!\})")
 
 MAX_VALUES = 400
 """That a template may show."""
-TEXT_CHARS = 2000
-"""Of a pattern, and of a text in engine_args, which the echo engine repeats in every call."""
-_LARGEST = defaultdict(lambda: 1e7, latency=10.0, timeout=3600.0)
-"""Of numbers in engine_args."""
-_CLUSTER = {"batch": 1024, "in_flight": 64, "retries": 10, "timeout_seconds": 7200.0}
+MAX_QUESTIONS, MAX_PAIRS = 20_000, 50_000
+"""Rows of all tasks, and of a reward benchmark: several times those of any that is published."""
+MAX_ACTORS, MAX_VOTES = 64, 25
+"""Of a model: a validation is one of a team's."""
 
 
 def read_submission(body: bytes) -> dict[str, Any]:
@@ -62,12 +60,10 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
         raise BonError("allow_remote_code is off on this server", "ask its operator")
     for spec in (*experiment.questions, *experiment.pairs):
         _check_dataset(spec, root, settings.allow)
-    if len(experiment.policies) + len(experiment.rewarders) > settings.limits.models:
-        raise BonError(f"more than {settings.limits.models} policies and rewarders")
-    rooms: tuple[Room, Room] = ("policies", "rewarders")
-    for room in rooms:
-        for ref in getattr(experiment, room):
-            _check_card(ref, room, root, settings.allow)
+    roles: tuple[Role, Role] = ("policies", "rewarders")
+    for role in roles:
+        for ref in getattr(experiment, role):
+            _check_card(ref, role, root, settings.allow)
     if experiment.grading is not None:
         _check_card(experiment.grading, "rewarders", root, settings.allow)
     setup = prepare(raw, settings.files)
@@ -76,7 +72,7 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
 
 
 def _check_values(raw: Mapping[str, Any]) -> None:
-    """Refuse odd numbers, and texts that are too long; `load_yaml` bounds all else."""
+    """Refuse more text than bounds and aliases should add up to, and numbers that none prints."""
     left, stack = MAX_CHARS, [raw]
     while stack:
         match stack.pop():
@@ -86,8 +82,8 @@ def _check_values(raw: Mapping[str, Any]) -> None:
                 stack += item
             case str() as item:
                 left -= len(item)
-            case int() | float() as item if not -(2**63) <= item <= 2**63:
-                raise BonError("a number is too large, or not a number")
+            case int() as item if item.bit_length() > 64:
+                raise BonError("a number is too large")
         if left < 0:
             raise BonError("the experiment holds too much text")
 
@@ -114,31 +110,35 @@ def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
     for key, value in (("config", spec.config), ("split", spec.split)):
         if value is not None and not _NAME.fullmatch(value):
             raise BonError(f"{key}: {value!r} is not a name")
-    known = {adapter(spec.benchmark).hub, *allow.hubs}
+    known = {BENCHMARKS[spec.benchmark].hub, *allow.hubs}
     if spec.hub is not None and (not _DATASET.fullmatch(spec.hub) or not {spec.hub, "*"} & known):
         fix = "its operator can list it in allow.hubs"
         raise BonError(f"hub: this server does not read {spec.hub[:100]!r}", fix)
-    # Anyone can propose a change to a dataset (refs/pr/1); plain names are its owner's.
-    if spec.revision is not None and not _REVISION.fullmatch(spec.revision):
-        raise BonError(f"revision: {spec.revision[:100]!r} is not a branch, tag or commit")
+    _check_revision(spec.revision)
+
+
+def _check_revision(revision: Any) -> None:
+    # Anyone can propose a change to a repository (refs/pr/1); plain names are its owner's.
+    if isinstance(revision, str) and not _REVISION.fullmatch(revision):
+        raise BonError(f"revision: {revision[:100]!r} is not a branch, tag or commit")
 
 
 # ------------------------------------------------------------------ cards
 
 
-def _check_card(ref: Any, room: Room, root: Path, allow: Allow) -> None:
+def _check_card(ref: Any, role: Role, root: Path, allow: Allow) -> None:
     """Check what a submitted card sets itself; its base file is the operator's."""
     own: dict[str, Any] = {"card": ref} if isinstance(ref, str) else dict(ref)
     name = own.pop("card", None)
     base: dict[str, Any] = {}
     if name is not None:
         if not isinstance(name, str):
-            raise BonError(f"{room}: card {name!r} is not text")
+            raise BonError(f"{role}: card {name!r} is not text")
         if name.endswith((".yaml", ".yml")):
-            confined(name, root, room)
-        elif name not in shipped(room):
-            raise BonError(f"{room}: no shipped card {name!r}", "GET /v1/catalogue lists them")
-        base = read_yaml(find(room, name, root))
+            confined(name, root, role)
+        elif name not in shipped(role):
+            raise BonError(f"{role}: no shipped card {name!r}", "GET /v1/catalogue lists them")
+        base = read_yaml(find(role, name, root))
     merged = {**base, **own}
     label = str(merged.get("name", name))[:100]
     python = merged.get("python") or ""
@@ -152,17 +152,10 @@ def _check_card(ref: Any, room: Room, root: Path, allow: Allow) -> None:
     if isinstance(place, dict) and place.get("runtime_env"):
         raise BonError(f"{label}: placement.runtime_env is the operator's", "leave it out")
     _check_model(own.get("model"), root)
+    _check_revision(own.get("revision"))
     for key in ("prompt", "system"):
         _check_prompt(label, key, own.get(key), root)
     _check_engine(label, name, own, base, allow)
-    for rule in ("verdict", "score"):
-        parser = own.get(rule)
-        pattern = parser.get("pattern") if isinstance(parser, Mapping) else None
-        if isinstance(pattern, str) and len(pattern) > TEXT_CHARS:  # before it is compiled
-            raise BonError(f"{label}: {rule}.pattern has {len(pattern)} characters")
-    blur = str(own.get("image_filter", "")).partition("blur:")[2]
-    if len(blur) > 5 or (blur.replace(".", "").isdigit() and float(blur) > 100):
-        raise BonError(f"{label}: image_filter blurs by {blur[:20]}", "at most 100 here")
 
 
 def _check_model(model: Any, root: Path) -> None:
@@ -177,10 +170,7 @@ def _check_model(model: Any, root: Path) -> None:
 
 
 def _check_prompt(label: str, where: str, prompt: Any, root: Path) -> None:
-    parts = prompt if isinstance(prompt, dict) else {"name": prompt or "none"}
-    for key in ("name", "upstream"):
-        if isinstance(value := parts.get(key, "none"), str) and not _PROMPT_NAME.fullmatch(value):
-            raise BonError(f"{where}: {value!r} is not the name of a shipped or pulled prompt")
+    parts = prompt if isinstance(prompt, dict) else {}
     if "file" in parts:
         confined(str(parts["file"]), root, f"{where}.file")
     if isinstance(parts.get("text"), str):
@@ -192,21 +182,15 @@ def _check_engine(
 ) -> None:
     """Check the engine and its settings: `own` overrides the card `name`, which is `base`."""
     engine, before = {**base, **own}.get("engine", "transformers"), base.get("engine")
-    entry = ENGINES.get(engine) if isinstance(engine, str) else None
     args = own.get("engine_args") or {}
-    if entry is None or not isinstance(args, dict):
+    if engine not in ENGINES or not isinstance(args, dict):
         return  # the schema refuses it
+    entry = ENGINES[engine]
     allowed = sorted(entry.settings.submittable())
     for arg in entry.settings.names(args):
         if arg not in allowed:
             problem = f"{label}: engine_args.{arg} is not for experiments to set on this server"
             raise BonError(problem, f"they may set: {', '.join(allowed) or 'none'}")
-    for arg, value in _leaves(args):
-        if isinstance(value, str) and len(value) > TEXT_CHARS:
-            raise BonError(f"{label}: engine_args.{arg} has {len(value)} characters")
-        if isinstance(value, int | float) and not -_LARGEST[arg] <= value <= _LARGEST[arg]:
-            fix = f"at most {_LARGEST[arg]:g} here"
-            raise BonError(f"{label}: engine_args.{arg} is {value:g}", fix)
     if engine != "openai":
         if before not in (None, engine):
             problem = f"{label}: the engine of a card cannot be changed"
@@ -225,37 +209,27 @@ def _check_engine(
             raise BonError(f"{label}: {key} is the operator's to set", "leave it out")
 
 
-def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        for item in value if isinstance(value, list) else (value,):
-            if isinstance(item, Mapping):
-                yield from _leaves(item)
-            else:
-                yield key, item
-
-
 # ------------------------------------------------------------------ sizes
 
 
 def _check_sizes(setup: Setup, limits: Limits) -> None:
-    experiment, cluster = setup.experiment, setup.experiment.cluster
+    experiment, deep = setup.experiment, setup.experiment.judging.deep
     sizes: list[tuple[str, float | None, float]] = [
-        *((f"cluster.{name}", getattr(cluster, name), most) for name, most in _CLUSTER.items()),
-        ("analysis.bootstrap", experiment.analysis.bootstrap, limits.bootstrap),
-        *(("questions.limit", task.limit, limits.questions) for task in experiment.questions),
-        *((f"{spec.benchmark}: limit", spec.limit, limits.pairs) for spec in experiment.pairs),
+        *(("questions.limit", task.limit, MAX_QUESTIONS) for task in experiment.questions),
+        *((f"{spec.benchmark}: limit", spec.limit, MAX_PAIRS) for spec in experiment.pairs),
         *((f"{policy.card.name}: n", policy.card.n, limits.n) for policy in setup.policies),
+        ("judging.deep.n", None if deep is None else deep.n, limits.n),
         ("the number of GPUs needed at once", _gpus(setup), limits.gpus_per_run),
     ]
     for model in setup.models:
         card = model.card
         sizes += [
-            (f"{card.name}: max_tokens", card.sampling.max_tokens, limits.tokens),
-            (f"{card.name}: placement.actors", card.placement.actors, limits.actors_per_model),
+            (f"{card.name}: tokens of a reply", card.sampling.max_new_tokens, limits.tokens),
+            (f"{card.name}: placement.actors", card.placement.actors, MAX_ACTORS),
         ]
     for rewarder in (*setup.rewarders, *filter(None, [setup.grader])):
         votes = max([rewarder.card.votes, *setup.pair_votes(rewarder).values()])
-        sizes.append((f"{rewarder.card.name}: votes", votes, limits.votes))
+        sizes.append((f"{rewarder.card.name}: votes", votes, MAX_VOTES))
     for name, value, most in sizes:
         if value is not None and value > most:
             raise BonError(f"{name} is {value:g}", f"at most {most:g} on this server")

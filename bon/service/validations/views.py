@@ -130,20 +130,6 @@ def table(directory: Path, name: str) -> "pd.DataFrame":
         return frame
 
 
-def to_csv(frame: "pd.DataFrame") -> str:
-    """Return the table as CSV without cells that a spreadsheet would run as formulas."""
-    import pandas as pd
-
-    safe = frame.copy()
-    for name in frame.select_dtypes(include=["object", "string"]):
-        cells = [
-            f"'{cell}" if isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") else cell
-            for cell in frame[name]
-        ]
-        safe[name] = pd.Series(cells, frame.index, dtype=object)
-    return str(safe.to_csv(index=False))
-
-
 def log_tail(directory: Path, size: int) -> str:
     """Return the log's last bytes from the start of a line, without secrets."""
     try:

@@ -161,10 +161,9 @@ class Labelling {
   offer(draft) {
     this.draft = draft;
     const label = LABELS[draft.choice] || `Response ${draft.choice}`;
-    const tag = draft.tag ? ` (${draft.tag})` : "";
     const hint = draft.choice === this.choice ? "" : "Keep your answer with Enter, or change it.";
     const box = $("draft");
-    box.replaceChildren(make("strong", { text: `A model says: ${label}${tag}. ` }),
+    box.replaceChildren(make("strong", { text: `A model says: ${label}. ` }),
       make("span", { text: `${draft.rationale} ` }), make("span", { class: "hint", text: hint }));
     box.hidden = false;
   }

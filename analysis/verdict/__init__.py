@@ -1,0 +1,1 @@
+"""The verdict: does the benchmark predict, and how certain is that."""

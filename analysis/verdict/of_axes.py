@@ -1,0 +1,85 @@
+"""The verdict on each benchmark of a study, from the measured axes of its policies."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bon.analysis.correlation.paired_accuracies import Label, Measured, mean_of
+from bon.analysis.results import Point, PolicyVerdict, Verdict
+from bon.analysis.verdict.verdict import Axes, judge, p_yes
+from bon.choosing.opinion import Floats
+
+
+def verdicts_of(
+    measured: Sequence[tuple[Label, Measured]], level: float
+) -> tuple[tuple[str, Verdict | None], ...]:
+    """Return the verdict by benchmark, of the mean over policies; None where there is none.
+
+    Only primary axes count, and the order of the policies does not.
+    """
+    found: dict[str, list[tuple[Label, Measured]]] = {}
+    for label, m in measured:
+        if label.primary:
+            found.setdefault(label.benchmark, []).append((label, m.complete()))
+    return tuple((name, _verdict(rows, level)) for name, rows in found.items())
+
+
+def _verdict(rows: list[tuple[Label, Measured]], level: float) -> Verdict | None:
+    rows = sorted(rows, key=lambda row: row[0].policy)
+    parts = [m for _, m in rows]
+    if any(label.too_leaked for label, _ in rows):
+        return None
+    mean = mean_of(parts, [1 / len(parts)] * len(parts), level)
+    verdict = judge(axes_of(mean)) if mean is not None else None
+    if mean is None or verdict is None:
+        return None
+    alone = [(label.policy, p_yes(axes_of(m))) for label, m in rows] if len(rows) > 1 else []
+    label = rows[0][0]
+    return verdict.model_copy(
+        update={
+            "benchmark": label.benchmark,
+            "axis": label.axis,
+            "leaks": label.leaks,
+            "policies": tuple(
+                PolicyVerdict(policy=policy, p_yes=p) for policy, p in alone if p is not None
+            ),
+            "points": points_of(mean),
+        }
+    )
+
+
+def points_of(m: Measured) -> tuple[Point, ...]:
+    """Return the rewarders with both estimates."""
+    return tuple(
+        Point(
+            rewarder=name,
+            x=m.x_estimates[i],
+            y=m.y_estimates[i],
+            family=m.families[i] if m.families else "",
+            rule=m.rules[i] if m.rules else "",
+        )
+        for i, name in enumerate(m.names)
+    )
+
+
+def axes_of(m: Measured) -> Axes:
+    """Return both axes, their errors from the draws, in which clusters are drawn whole."""
+    return Axes(
+        m.names,
+        m.x,
+        m.y,
+        None if m.x_draws is None else _covariance(m.x_draws),
+        None if m.y_draws is None else _covariance(m.y_draws),
+        m.families,
+        m.makers,
+        m.covariates,
+        m.covariate_names,
+    )
+
+
+def _covariance(draws: np.ndarray) -> Floats | None:
+    """Return the covariance (R, R) of draws (R, B), without those that lack a rewarder."""
+    usable = np.isfinite(draws).all(axis=0)
+    if usable.sum() < 2:
+        return None
+    return np.atleast_2d(np.cov(np.asarray(draws[:, usable], dtype=float)))

@@ -1,0 +1,101 @@
+"""What else could give this correlation: separate groups, or a line with a ceiling.
+
+Three accounts of the points, compared by Bayes' rule with priors .4, .4 and .2:
+
+- one rising line;
+- one to four groups without association inside. Groups are runs of the points ordered along the
+  diagonal; all ways to cut are averaged by dynamic programming, with Dirichlet-multinomial sizes
+  (a product partition model: Barry and Hartigan 1992, Ann. Statist. 20);
+- a line that is flat above one of the middle ranks.
+
+All have the same unit-information priors on levels and slopes, and a grid of residual variances.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from bon.choosing.opinion import Floats
+
+VARIANCES = np.geomspace(0.003, 1.2, 9)
+PRIOR = np.log([0.4, 0.4, 0.2])
+MOST_GROUPS = 4
+
+
+class Accounts(NamedTuple):
+    """Probabilities of the accounts; they sum to 1."""
+
+    line: float
+    groups: float
+    ceiling: float
+
+
+def accounts(x: Floats, y: Floats) -> Accounts:
+    """Return the probability of each account of the points (n); of any unit."""
+    sx, sy = ((v - v.mean()) / max(float(v.std(ddof=1)), 1e-12) for v in (x, y))
+    order = np.argsort(sx + sy, kind="stable")
+    sx, sy, n = sx[order], sy[order], len(x)
+    on_x = _level_evidence(sx)
+    groups = _group_evidence(on_x, _level_evidence(sy))
+    one = _mean(on_x[:, 0, -1])  # x around one level, which line and ceiling share
+    edges = np.sort(sx)[max(2, n // 6) : max(3, int(np.ceil(0.67 * n)))]
+    line = one + _mean(_line_evidence(sx[None], sy))
+    ceiling = one + _mean(_line_evidence(np.minimum(sx, edges[:, None]), sy))
+    logs = PRIOR + np.array([line, groups, ceiling])
+    return Accounts(*(float(p) for p in np.exp(logs - _log_sum(logs))))
+
+
+def _log_sum(logs: Floats, axis: int | None = None) -> Floats:
+    """Return log(sum(exp(logs))); scipy's checks take longer than the sum."""
+    top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
+    with np.errstate(divide="ignore"):
+        total: Floats = np.log(np.exp(logs - top).sum(axis=axis)) + np.squeeze(top, axis)
+    return total
+
+
+def _mean(logs: Floats) -> float:
+    return float(_log_sum(logs) - np.log(logs.size))
+
+
+def _line_evidence(x: Floats, y: Floats) -> Floats:
+    """Log evidence (k, variances) of y = a + b x + e with e ~ N(0, variance) and a, b ~ N(0, 1).
+
+    x (k, n), y (n): the sums of the 2 x 2 posterior of a and b.
+    """
+    n, v = len(y), VARIANCES
+    sx, sxx, sxy = (s[:, None] for s in (x.sum(axis=1), (x * x).sum(axis=1), x @ y))
+    aa, bb, ab = 1 + n / v, 1 + sxx / v, sx / v
+    det, ya, yb = aa * bb - ab**2, y.sum() / v, sxy / v
+    explained = (bb * ya**2 - 2 * ab * ya * yb + aa * yb**2) / det
+    log: Floats = n * np.log(2 * np.pi * v) + np.log(det) + y @ y / v - explained
+    return -0.5 * log
+
+
+def _level_evidence(v: Floats) -> Floats:
+    """Log evidence (variances, n, n) of v[i..j] around one level ~ N(0, 1); −∞ where j < i."""
+    n, variance = len(v), VARIANCES[:, None, None]
+    total, squares = np.append(0, np.cumsum(v)), np.append(0, np.cumsum(v * v))
+    i, j = np.meshgrid(np.arange(n), np.arange(1, n + 1), indexing="ij")
+    size, first, second = np.maximum(j - i, 1), total[j] - total[i], squares[j] - squares[i]
+    log = size * np.log(2 * np.pi) + (size - 1) * np.log(variance) + np.log(variance + size)
+    log = -0.5 * (log + (second - first**2 / (variance + size)) / variance)
+    return np.where(j > i, log, -np.inf)
+
+
+def _group_evidence(on_x: Floats, on_y: Floats) -> float:
+    """Log evidence of 1 to MOST_GROUPS runs, each around a level on x and on y."""
+    n = on_x.shape[-1]
+    sizes = special.gammaln(np.maximum(np.arange(1, n + 1) - np.arange(n)[:, None], 0) + 1)
+    # One residual variance an axis: (variances of x × of y, n, n).
+    segment = (on_x[:, None] + on_y[None] + sizes).reshape(-1, n, n)
+    most = max(2, min(n // 2, MOST_GROUPS))
+    prefix, whole = segment[:, 0], segment[:, 0, -1]  # prefix[:, j]: the first j + 1 points
+    levels = []
+    for k in range(1, most + 1):
+        levels.append(whole + special.gammaln(k) - special.gammaln(n + k))
+        before = np.concatenate([np.full((len(prefix), 1), -np.inf), prefix[:, :-1]], axis=1)
+        whole = _log_sum(before + segment[:, :, -1], axis=1)
+        if k < most - 1:
+            prefix = _log_sum(before[:, :, None] + segment, axis=1)
+    return _mean(np.concatenate(levels))

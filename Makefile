@@ -26,6 +26,8 @@ DEVICE ?= cuda
 # Processes of the test suite: each has a Ray of its own, one thread, and takes the long files first.
 JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+export LONG ?=
+SHORT := $(if $(LONG),,-m "not long")
 .PHONY: help demo docs gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
 
 help:  ## Show this list.
@@ -34,8 +36,8 @@ help:  ## Show this list.
 demo: $(VENV)/.core  ## Run the embedded miniature: a true validation in minutes, no GPU.
 	$(BIN)/bon demo
 
-test: $(VENV)/.dev  ## Run every test (without vLLM).
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) --ignore tests/vllm
+test: $(VENV)/.dev  ## Run every test without vLLM; LONG=1 for those of half a minute and more, too.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(SHORT) --ignore tests/vllm
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"
@@ -49,7 +51,7 @@ first-hour:  ## Rehearse the first hour on a rented GPU, with vLLM on the CPU; W
 	$(PYTHON) -m tools.first_hour --work $(or $(WORK),build/first-hour) $(if $(VLLM_VENV),--venv $(VLLM_VENV))
 
 test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
-	sh tests/vllm/run.sh
+	sh tests/vllm/run.sh $(SHORT)
 
 lint: $(VENV)/.dev  ## Check style and types.
 	$(BIN)/ruff check .

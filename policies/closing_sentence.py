@@ -8,6 +8,7 @@ that deny or doubt withhold it, since nothing else tells "no es 5" from "es 5".
 import re
 from fractions import Fraction
 
+from bon.experiment.required_form import EMPHASIS
 from bon.graders.quantities import NUMERALS, normal, quantity
 
 MAX_SENTENCE = 600
@@ -74,7 +75,7 @@ def closing_number(text: str, question: str = "") -> str | None:
     Else that of the only sentences that repeat most words of the question.
     """
     sentence = _closing(text, question, numbers=True)
-    labelled = _LABELLED.fullmatch((sentence or "").replace("**", ""))
+    labelled = _LABELLED.fullmatch(EMPHASIS.sub("", sentence or ""))
     if labelled and quantity(labelled[3]) is not None:
         return labelled[3]
     return _stated_number(sentence or "", question) or _repeating(text, question)
@@ -86,7 +87,7 @@ def _stated_number(sentence: str, question: str) -> str | None:
     told = {_value(m[0]) for m in _NUMBER.finditer(question)}
     marked = [_NUMBER.search(span) for span in _BOLD.findall(sentence)]
     emphasised = {_value(m[0]) for m in marked if m}
-    sentence = sentence.replace("**", "")
+    sentence = EMPHASIS.sub("", sentence)
     found = [m for m in _NUMBER.finditer(sentence) if not _PRONOUN.search(sentence[: m.end()])]
     if not found or "__" in sentence or _denies(sentence, question):
         return None

@@ -3,14 +3,23 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if find_spec("hypothesis"):  # vLLM's environment has none
+    from hypothesis import HealthCheck, settings
+
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("any machine", deadline=None, suppress_health_check=slow)
+    settings.load_profile("any machine")
 
 Make = Callable[..., dict[str, Any]]
 
@@ -131,6 +140,11 @@ def one_ray(ray_address: str) -> Iterator[str]:
 
 
 WEIGHTS = {"slow": 30, "ray": 10, "browser": 5, "model": 3}
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as in a terminal: a shell's background ignores it, and all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,7 +4,6 @@ import fcntl
 import os
 import pty
 import select
-import signal
 import struct
 import termios
 import time
@@ -53,7 +52,6 @@ class Terminal:
         if self.pid == 0:
             try:
                 os.chdir(cwd)
-                signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background ignores it
                 os.read(sized, 1)
                 os.execvpe(command[0], list(command), own)
             finally:

@@ -292,13 +292,7 @@ def command(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     return subprocess.Popen(
         [BON, *arguments], cwd=cwd, env=environment, text=True, stdout=pipe, stderr=pipe,
-        preexec_fn=listen_to_ctrl_c,
     )  # fmt: skip
-
-
-def listen_to_ctrl_c() -> None:
-    """As in a terminal: what a shell starts in the background ignores Ctrl-C, and so on down."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

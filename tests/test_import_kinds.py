@@ -74,7 +74,7 @@ COLOURS = ["red", "green", "blue", "grey"]
 )
 def test_options_of_printed_arrays_and_objects_are_several(options: Any, tmp_path: Path) -> None:
     row = {"id": "q", "question": "Which?", "options": options, "answer": "C"}
-    result = run(tmp_path, [{**row, "response": "Answer: blue"}], "--reader", "strict")
+    result = run(tmp_path, [{**row, "response": "Answer: blue"}], "--extractor", "strict")
     assert "100.0" in next(line for line in result.output.splitlines() if "strict" in line)
 
 

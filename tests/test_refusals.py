@@ -211,11 +211,19 @@ def test_every_kind_gives_its_prompt_the_names_that_are_let_through(kind, tmp_pa
     ("kind", "options", "said"),
     [
         ("stepwise", {"max_step": 3}, "unknown key 'max_step' -> did you mean 'max_steps'?"),
-        ("stepwise", {"max_steps": True}, "max_steps: found true, expected a whole number of at"),
+        (
+            "stepwise",
+            {"max_steps": True},
+            "max_steps: found true, expected a whole number from 1 to",
+        ),
         ("rerank", {"turns": True}, "unknown key 'turns' -> known keys: bias, instruction, phrase"),
         ("scalar", {"instruction": "x"}, "unknown key 'instruction' -> known keys: bias, phrase,"),
         ("scalar", {"bias": "colour"}, "no bias 'colour' -> choose among length, markdown"),
-        ("scalar", {"strength": -1}, "strength: found -1, expected a number of at least 0 -> for"),
+        (
+            "scalar",
+            {"strength": -1},
+            "strength: found -1, expected a number from 0 to",
+        ),
         ("scalar", {"bias": "phrase"}, "the bias `phrase` needs a phrase -> add `phrase: step"),
     ],
 )

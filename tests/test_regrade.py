@@ -38,7 +38,7 @@ def test_every_reader_and_a_pattern_on_one_file(tmp_path):
     scores = {one["reader"]: one for one in found["readers"]}
     assert {name: one["accuracy"]["value"] for name, one in scores.items()} == {
         "official": pytest.approx(0.4),  # the refusal and the plain one
-        "strict": pytest.approx(0.4),  # the plain one and the boxed one
+        "strict": pytest.approx(0.6),  # the plain, the boxed and the labelled one
         "lmms-eval": pytest.approx(0.4),
         "vlmevalkit": pytest.approx(0.6),  # these two and the pronoun
         "pattern": pytest.approx(0.2),

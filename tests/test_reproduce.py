@@ -212,6 +212,7 @@ def bon(*arguments: str) -> str:
     return shown.output
 
 
+@pytest.mark.long
 @pytest.mark.model
 @pytest.mark.ray
 @pytest.mark.usefixtures("one_ray")

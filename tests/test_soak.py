@@ -10,6 +10,7 @@ import pytest
 SOAK = [sys.executable, str(Path(__file__).parents[1] / "tools/soak/soak.py")]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.ray
 def test_kills_change_nothing():

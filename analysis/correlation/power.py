@@ -178,7 +178,6 @@ def needed(v: Verdict, num_questions: int, num_pairs: int, factor: float = 1.0) 
     gains = rows[best].probably > row.probably
     return Needed(
         benchmark=v.benchmark,
-        true_r=v.r,
         rows=(row, *rows.values()),
         best=best if gains else "",
         sentence=f"A new study of {size} would say {_rates(row)}, averaged over what is not known "

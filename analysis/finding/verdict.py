@@ -63,15 +63,22 @@ def answer(v: Verdict) -> str:
 
 
 def strength(v: Verdict) -> str:
-    """Describe r, what it is good for and what else could explain it."""
+    """Describe r and what it is good for."""
     noise = "after measurement noise" if v.reliability_x is not None else "as measured"
     size = plural(v.num_rewarders, "rewarder")
     if v.num_bases < v.num_rewarders:
         size += f" from {plural(v.num_bases, 'base model')}"
     return (
         f"r = {bounded(v.r)} {noise} over {size}; of two {percent(v.gap, 0).rstrip('%')} points "
-        f"apart the higher one picks better in {chance(v.beats)}; one line {chance(v.line)}, "
-        f"separate groups {chance(v.groups)}, a ceiling {chance(v.ceiling)}"
+        f"apart the higher one picks better in {chance(v.beats)}"
+    )
+
+
+def accounts(v: Verdict) -> str:
+    """Say what else could explain the points, as the bars of page one show it."""
+    return (
+        f"one line {chance(v.line)}, separate groups {chance(v.groups)}, "
+        f"a ceiling {chance(v.ceiling)}"
     )
 
 
@@ -81,7 +88,7 @@ def sentence_of(v: Verdict, policies: Sequence[str]) -> str:
         benchmark=v.benchmark or "the benchmark",
         policies=f" for {names(sorted(policies))}" if any(policies) else "",
     )
-    return f"{answer(v)}: {claim} ({strength(v)})."
+    return f"{answer(v)}: {claim} ({strength(v)}; {accounts(v)})."
 
 
 def find(

@@ -25,7 +25,7 @@ function sections() {
 
 // The report that bon serves leads back to its validation.
 function backToValidation() {
-  const served = location.pathname.match(/^(.*)\/reports\/([\w-]+)\/\w+\/report\.html$/);
+  const served = location.pathname.match(/^(.*)\/reports\/([\w-]+)\/[\w-]+\/report\.html$/);
   if (served) document.querySelector("nav").prepend(make("a", { href: `${served[1]}/validations/${served[2]}`, text: "← Validation" }));
 }
 

@@ -34,11 +34,10 @@ class NeededRow(Record):
 class Needed(Record):
     """What a new study would say: the first of `rows` is of this size, the others are larger.
 
-    `true_r` is drawn from its posterior. `best`: what raises Probably most, empty if nothing does.
+    True r is drawn from its posterior. `best`: what raises Probably most, empty if nothing does.
     """
 
     benchmark: str
-    true_r: Estimate
     rows: tuple[NeededRow, ...]
     best: str = ""
     sentence: str

@@ -88,18 +88,27 @@ def posterior(
     """
     n = len(x)
     design = np.ones((n, 1)) if covariates is None else np.column_stack([np.ones(n), covariates])
-    rest = np.linalg.svd(design)[0][:, np.linalg.matrix_rank(design) :]
+    same = np.equal.outer(np.asarray(bases, object), np.asarray(bases, object)).astype(float)
+    shares = SHARES if same.sum() > n else SHARES[:1]
+    basis, rank = np.linalg.svd(design, len(shares) > 1)[0], np.linalg.matrix_rank(design)
+    fixed, rest = basis[:, :rank], basis[:, rank:]
     units = [max(float(np.std(v, ddof=1)), 1e-12) for v in (x, y)]
     vx, vy = (float(np.clip(e / u**2, 1e-6, 4)) for e, u in zip(errors, units, strict=True))
-    ax, ay = rest.T @ (x / units[0]), rest.T @ (y / units[1])
-    same = np.equal.outer(np.asarray(bases, object), np.asarray(bases, object)).astype(float)
+    ax, ay = (v / u - fixed @ (fixed.T @ v) / u for v, u in zip((x, y), units, strict=True))
     r, sx, sy = CORRELATIONS[:, None, None], DEVIATIONS[None, :, None], DEVIATIONS[None, None, :]
     logs = []
-    for share in SHARES if same.sum() > n else SHARES[:1]:
-        values, vectors = np.linalg.eigh(rest.T @ (share * same + (1 - share) * np.eye(n)) @ rest)
-        a, b = vectors.T @ ax, vectors.T @ ay
-        level, code = np.unique(np.round(values, 6), return_inverse=True)
-        counts, xx, yy, xy = (np.bincount(code, w) for w in (np.ones_like(a), a * a, b * b, a * b))
+    for share in shares:
+        a, b, level, code = ax, ay, np.ones(1), np.zeros(n, int)
+        counts = np.array([n - rank])
+        if share:
+            values, vectors = np.linalg.eigh(
+                rest.T @ (share * same + (1 - share) * np.eye(n)) @ rest
+            )
+            a, b = vectors.T @ (rest.T @ ax), vectors.T @ (rest.T @ ay)
+            level, code, counts = np.unique(
+                np.round(values, 6), return_inverse=True, return_counts=True
+            )
+        xx, yy, xy = (np.bincount(code, w) for w in (a * a, b * b, a * b))
         log = np.zeros((len(CORRELATIONS), len(DEVIATIONS), len(DEVIATIONS)))
         for k, scale in enumerate(level):
             cx, cy, cxy = scale * sx**2 + vx, scale * sy**2 + vy, scale * r * sx * sy

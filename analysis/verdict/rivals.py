@@ -16,11 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from bon.choosing.opinion import Floats
+from bon.choosing.opinion import Floats, Ints
 
 VARIANCES = np.geomspace(0.003, 1.2, 9)
 PRIOR = np.log([0.4, 0.4, 0.2])
 MOST_GROUPS = 4
+MOST_CUTS = 120
+"""Places at which many points may be cut into groups, or a line may become flat."""
 
 
 class Accounts(NamedTuple):
@@ -36,10 +38,12 @@ def accounts(x: Floats, y: Floats) -> Accounts:
     sx, sy = ((v - v.mean()) / max(float(v.std(ddof=1)), 1e-12) for v in (x, y))
     order = np.argsort(sx + sy, kind="stable")
     sx, sy, n = sx[order], sy[order], len(x)
-    on_x = _level_evidence(sx)
-    groups = _group_evidence(on_x, _level_evidence(sy))
+    cuts = np.unique(np.linspace(0, n, min(n, MOST_CUTS) + 1).round().astype(int))
+    on_x = _level_evidence(sx, cuts)
+    groups = _group_evidence(on_x, _level_evidence(sy, cuts), cuts)
     one = _mean(on_x[:, 0, -1])  # x around one level, which line and ceiling share
     edges = np.sort(sx)[max(2, n // 6) : max(3, int(np.ceil(0.67 * n)))]
+    edges = edges[:: -(-len(edges) // MOST_CUTS)]
     line = one + _mean(_line_evidence(sx[None], sy))
     ceiling = one + _mean(_line_evidence(np.minimum(sx, edges[:, None]), sy))
     logs = PRIOR + np.array([line, groups, ceiling])
@@ -72,25 +76,29 @@ def _line_evidence(x: Floats, y: Floats) -> Floats:
     return -0.5 * log
 
 
-def _level_evidence(v: Floats) -> Floats:
-    """Log evidence (variances, n, n) of v[i..j] around one level ~ N(0, 1); −∞ where j < i."""
-    n, variance = len(v), VARIANCES[:, None, None]
-    total, squares = np.append(0, np.cumsum(v)), np.append(0, np.cumsum(v * v))
-    i, j = np.meshgrid(np.arange(n), np.arange(1, n + 1), indexing="ij")
-    size, first, second = np.maximum(j - i, 1), total[j] - total[i], squares[j] - squares[i]
+def _level_evidence(v: Floats, cuts: Ints) -> Floats:
+    """Log evidence (variances, c, c) of the points between two cuts around one level ~ N(0, 1).
+
+    −∞ where the second cut comes first.
+    """
+    variance = VARIANCES[:, None, None]
+    total, squares = (np.append(0, np.cumsum(s))[cuts] for s in (v, v * v))
+    i, j = np.meshgrid(np.arange(len(cuts) - 1), np.arange(1, len(cuts)), indexing="ij")
+    size = np.maximum(cuts[j] - cuts[i], 1)
+    first, second = total[j] - total[i], squares[j] - squares[i]
     log = size * np.log(2 * np.pi) + (size - 1) * np.log(variance) + np.log(variance + size)
     log = -0.5 * (log + (second - first**2 / (variance + size)) / variance)
     return np.where(j > i, log, -np.inf)
 
 
-def _group_evidence(on_x: Floats, on_y: Floats) -> float:
+def _group_evidence(on_x: Floats, on_y: Floats, cuts: Ints) -> float:
     """Log evidence of 1 to MOST_GROUPS runs, each around a level on x and on y."""
-    n = on_x.shape[-1]
-    sizes = special.gammaln(np.maximum(np.arange(1, n + 1) - np.arange(n)[:, None], 0) + 1)
-    # One residual variance an axis: (variances of x × of y, n, n).
-    segment = (on_x[:, None] + on_y[None] + sizes).reshape(-1, n, n)
+    n, c = cuts[-1], len(cuts) - 1
+    sizes = special.gammaln(np.maximum(cuts[1:] - cuts[:-1, None], 0) + 1)
+    # One residual variance an axis: (variances of x × of y, c, c).
+    segment = (on_x[:, None] + on_y[None] + sizes).reshape(-1, c, c)
     most = max(2, min(n // 2, MOST_GROUPS))
-    prefix, whole = segment[:, 0], segment[:, 0, -1]  # prefix[:, j]: the first j + 1 points
+    prefix, whole = segment[:, 0], segment[:, 0, -1]  # prefix[:, j]: up to cut j + 1
     levels = []
     for k in range(1, most + 1):
         levels.append(whole + special.gammaln(k) - special.gammaln(n + k))

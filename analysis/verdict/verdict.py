@@ -41,6 +41,8 @@ FEWEST = 5
 GAP = 0.05
 RELIABLE = 0.5
 LEVEL = 0.95
+MOST_LEFT_OUT = 50
+"""Rewarders that are left out one by one; of more, those farthest from the middle."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
     word, rewarder, maker = _word(axes, read, counted), None, None
     if read.p_yes >= PROBABLY:
         rewarder = _weakest(
-            axes, [(name, np.arange(len(axes.x)) != i) for i, name in enumerate(axes.names)]
+            axes, [(axes.names[i], np.arange(len(axes.x)) != i) for i in _farthest(axes)]
         )
         maker = _weakest(axes, [(name, np.array(axes.makers) != name) for name in _makers(axes)])
         if word == "yes" and any(w is not None and w.p_yes < PROBABLY for w in (rewarder, maker)):
@@ -209,6 +211,12 @@ def _makers(axes: Axes) -> list[str]:
     """Return the makers of several rewarders, without whom enough remain."""
     counts = {name: axes.makers.count(name) for name in dict.fromkeys(axes.makers) if name}
     return [m for m, count in counts.items() if count > 1 and len(axes.x) - count >= FEWEST]
+
+
+def _farthest(axes: Axes) -> list[int]:
+    """Return the rewarders without any one of which a yes must hold, in their order."""
+    far = sum(((v - v.mean()) / v.std()) ** 2 for v in (axes.x, axes.y))
+    return sorted(np.argsort(far)[-MOST_LEFT_OUT:].tolist())
 
 
 def _weakest(axes: Axes, parts: Sequence[tuple[str, Floats]]) -> Without | None:

@@ -20,18 +20,18 @@ def show_plan(plan: Plan) -> str:
     ]
     parts = [
         f"{plan.name}: {plan.design.replace('_', ' ')}",
-        _lines([f"{d.count:>9,} {what} of {d.name} ({d.known_from})" for d, what in datasets]),
+        wrapped([f"{d.count:>9,} {what} of {d.name} ({d.known_from})" for d, what in datasets]),
         _table(map(_calls, plan.work)),
         _table(_effort(work) for work in plan.work if work.to_do),
-        _lines([*needs(plan), *_measured(plan.work)]),
+        wrapped([*needs(plan), *_measured(plan.work)]),
     ]
     if plan.memory:
         parts.append("memory on each GPU, estimated, and which cards it fits:")
         parts.append(_table(map(_fit, plan.memory)))
-    parts.append(_lines([f"note: {warning}" for warning in plan.warnings]))
+    parts.append(wrapped([f"note: {warning}" for warning in plan.warnings]))
     if any(work.to_do for work in plan.work):
         assumed = ["assumptions, where the run has no measurements:"]
-        parts.append(_lines([*assumed, *(f"- {text}" for text in ASSUMPTIONS)]))
+        parts.append(wrapped([*assumed, *(f"- {text}" for text in ASSUMPTIONS)]))
     return "\n\n".join(filter(None, parts))
 
 
@@ -75,7 +75,8 @@ def _table(rows: Iterable[Row]) -> str:
     return show_listing([{key: row[key] for key in shown} for row in table], WIDTH)
 
 
-def _lines(texts: Sequence[str]) -> str:
+def wrapped(texts: Sequence[str]) -> str:
+    """Return the texts as paragraphs of the terminal's width."""
     width = text_width(WIDTH)
     return "\n".join(
         textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts

@@ -85,7 +85,7 @@ def plan(
     as_json: options.Json = False,
 ) -> None:
     """Estimate calls, reuse and cost before running."""
-    from bon.commands.plan_text import show_plan
+    from bon.commands.plan_text import show_plan, wrapped
     from bon.planning.plan import make_plan
     from bon.work.setup import read_experiment
 
@@ -95,7 +95,7 @@ def plan(
     outlook = _outlook(setup, plan)
 
     def text() -> str:
-        return "\n\n".join(filter(None, (show_plan(plan), "\n".join(outlook))))
+        return "\n\n".join(filter(None, (show_plan(plan), wrapped(outlook))))
 
     emit({**plan.as_dict(), "outlook": outlook}, text, as_json)
 

@@ -260,8 +260,12 @@ def _translate(field: _Field, detail: ErrorDetails, origin: Origin) -> BonError:
         reason, *fix = detail["ctx"]["error"].args
         subject = f"{name}: " if name else ""
         return BonError(f"{where}{subject}{reason}", fix[0] if fix else f"for example {example}")
+    if kind == "string_unicode":
+        return BonError(f"{where}{name}: {shown(field.value)} is not Unicode", "write it anew")
     if kind == "finite_number":
         expected = expected.replace("a number", "a finite number")
+    if kind == "string_unicode":
+        expected = expected.replace("text", "Unicode text", 1)
     return BonError(
         f"{where}{name}: found {shown(field.value)}, expected {expected}", f"for example {example}"
     )

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from transformers import AutoProcessor, ProcessorMixin
 
 from bon.core.errors import BonError
-from bon.engines.template_sandbox import confine_templates
+from bon.engines.hf.template_sandbox import confine_templates
 
 TRUST_REMOTE_CODE = {
     "trust_remote_code": "set trust_remote_code: true if you trust the code of this checkpoint"

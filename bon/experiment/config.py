@@ -165,7 +165,7 @@ class Card(Strict):
     kv_bytes: int | None = Field(
         None, ge=1, le=10**9, description="of KV cache per token in 16 bits"
     )
-    image_tokens: int | TokensByArea | None = Field(
+    image_tokens: Annotated[int, Field(ge=1, le=10**9)] | TokensByArea | None = Field(
         None, examples=[1000], description="per image, or by its area"
     )
     engine: Name = "transformers"

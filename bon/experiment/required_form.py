@@ -60,7 +60,10 @@ _WILDCARD = re.compile(r"(?<!\\)\.(?=[*+])")
 _PUNCTUATION = r'[\s:,.#"(\[-]'  # what a wildcard of a pattern matches
 _FENCED = re.compile(r"\s*```\w*\n((?:(?!```).)*)```\s*", re.DOTALL)
 _THOUGHT = "think|thinking|thought|thoughts|reasoning|analysis|reflection"
-_EMPHASIS = re.compile(r"(?<![A-Za-z0-9)])\*\*|\*\*(?![A-Za-z0-9(])|`")  # not 10**5
+EMPHASIS = re.compile(
+    r"(?!(?<=[A-Za-z0-9)])\*\*(?:-?\d|[({]|[A-Za-z]\b)|(?<=[A-Za-z0-9)] )\*\* -?\d)\*\*|`"
+)
+"""Markdown's bold and code; the stars of 10**5 and 10 ** 5 are powers."""
 _TURN_END = re.compile(
     r"(?:<[|｜](?!(?:begin|end)_of_box)[^<>|｜\n]{1,40}[|｜]>|</?s>|<(?:eos|pad|end_of_turn)>|\[PAD\])$"
 )
@@ -126,7 +129,7 @@ def read(
         text = fenced[1]
     if key is not None:
         return _read_json(text, key[1], meaning)
-    text = clean(text, form, delete) if plain else _EMPHASIS.sub("", text)
+    text = clean(text, form, delete) if plain else EMPHASIS.sub("", text)
     found = list(_closed(form).finditer(text))
     matches = [
         match

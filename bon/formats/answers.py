@@ -28,7 +28,8 @@ from bon.core.records import Question
 from bon.core.text import option_letters
 from bon.experiment.config import DatasetSpec
 from bon.formats.base import Format
-from bon.graders import fitting, gold_of
+from bon.graders import gold_of
+from bon.graders.mathematics import fitting
 
 T = TypeVar("T")
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def rows(path: Path) -> Iterator[RawRow]:
         )
     rewarder = str(table.get("model") or f"{path.parent.name}-{path.stem}".strip("-"))
     subsets, prompts = table.get("subset") or [], table.get("prompt") or []
-    repeated = len(set(map(str, columns[0]))) < len(columns[0])  # numbered within each subset
+    keys = set(zip_longest(map(str, columns[0]), subsets[: len(columns[0])]))
+    repeated = len({label for label, _ in keys}) < len(keys)  # numbered within each subset
     for at, (label, chosen, rejected) in enumerate(zip(*columns, strict=True)):
         if label is None:
             yield None, BadRow(f"row-{at + 1}", "has no id")

@@ -8,7 +8,7 @@ Right answers are needed for values only: classes do not depend on them.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -18,7 +18,6 @@ from bon.core.errors import BonError, one_line
 from bon.core.keys import text_key
 from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
 from bon.core.registry import Registry
-from bon.graders.quantities import quantity
 
 
 class Gold(NamedTuple):
@@ -72,18 +71,6 @@ def grader_of(name: str) -> Grader:
     if not is_usable(name):
         raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
     return GRADERS[name]
-
-
-def fitting(answers: Iterable[str]) -> str:
-    """Return the grader for right answers of one kind: numbers, formulas or else texts."""
-    texts = [answer for answer in answers if quantity(answer) is None]
-    if not texts:
-        return "number"
-    if not is_usable("math"):
-        return "exact"
-    from bon.graders.mathematics import is_formula
-
-    return "math" if all(map(is_formula, texts)) else "exact"
 
 
 def is_usable(name: str) -> bool:

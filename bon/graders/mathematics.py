@@ -6,9 +6,10 @@ without end. What cannot be shown to be equal within the limits is wrong.
 
 import re
 import sys
+from collections.abc import Iterable
 
 from bon.core.line_process import LineProcess
-from bon.graders import Gold
+from bon.graders import Gold, is_usable
 from bon.graders.numbers import number
 from bon.graders.quantities import normal, quantity
 from bon.graders.texts import exact
@@ -56,6 +57,14 @@ def _equal(own: str, right: str, gold: Gold) -> bool:
     if any(map(_has_words, (own, right))):
         return False
     return _CHECKER.ask([_multiplied(own), _multiplied(right)]) == "true\n"
+
+
+def fitting(answers: Iterable[str]) -> str:
+    """Return the grader for right answers of one kind: numbers, formulas or else texts."""
+    texts = [answer for answer in answers if quantity(answer) is None]
+    if not texts:
+        return "number"
+    return "math" if is_usable("math") and all(map(is_formula, texts)) else "exact"
 
 
 def is_formula(text: str) -> bool:

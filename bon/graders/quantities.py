@@ -15,6 +15,7 @@ _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _POWER = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 _VULGAR = re.compile(r"(\d)\s*([¼-¾⅐-⅞])")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=\d)")
+_STARS = re.compile(r"(?<=[A-Za-z0-9)}])( ?)\*\*\1(?=-?\d|[({]|[A-Za-z]\b)")
 _LATEX = (
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)"), r" \1/\2"),
     (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r" \1/\2"),
@@ -24,8 +25,8 @@ _LATEX = (
     (re.compile(r"\\(?=[%$])|\^\s*\{?\\circ\}?"), lambda m: "°" if "circ" in m[0] else ""),
     (  # a power of ten alone
         re.compile(
-            r"(?<![\w.*×·^])(?<![*×x·^]\s)10\s*(?:\^|\*\*)\s*"
-            r"(?:\{\s*([+-]?\d{1,3})\s*\}|([+-]?\d{1,3}))(?!\d|\s*(?:\^|\*\*))"
+            r"(?<![\w.*×·^])(?<![*×x·^]\s)10\s*\^\s*"
+            r"(?:\{\s*([+-]?\d{1,3})\s*\}|([+-]?\d{1,3}))(?!\d|\s*\^)"
         ),
         lambda m: f"1e{m[1] or m[2]}",
     ),
@@ -76,7 +77,7 @@ _NUMBER = re.compile(
     rf"(?P<sign>[+-]?|(?:minus|negative)\s+)\s*[$€£¥]?\s*(?P<sign2>-?)"
     rf"(?:(?P<whole>\d+)\s+(?=\d+/))?(?P<number>{_PLAIN})"
     r"(?:\s*/\s*(?P<below>\d+(?:\.\d+)?)(?![\d.]))?"
-    r"(?:[eE](?P<e>[+-]?\d{1,3})(?!\d)|\s*[*×x·]\s*10\s*(?:\^|\*\*)\s*\{?(?P<ten>[+-]?\d{1,3})\}?(?!\d))?"
+    r"(?:[eE](?P<e>[+-]?\d{1,3})(?!\d)|\s*[*×x·]\s*10\s*\^\s*\{?(?P<ten>[+-]?\d{1,3})\}?(?!\d))?"
     rf"|(?P<sign3>(?:minus|negative)\s+)?(?P<word>{'|'.join(NUMERALS)})\b",
     re.IGNORECASE,
 )
@@ -105,6 +106,7 @@ def normal(text: str) -> str:
     """Return a text with one kind of dashes, quotes, powers and leading points ("0.5" for ".5")."""
     text = _POWER.sub(lambda m: f"^{m[0].translate(_RAISED)}", _VULGAR.sub(r"\1 \2", text))
     text = _DASHES.sub("-", unicodedata.normalize("NFKC", text)).replace("⁄", "/")
+    text = _STARS.sub("^", text)
     return _LEADING_POINT.sub("0.", text.replace("’", "'"))
 
 

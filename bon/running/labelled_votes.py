@@ -240,10 +240,12 @@ def _completed(frame: pd.DataFrame, path: Path, passing: float | None) -> pd.Dat
     for column in NUMBERS:
         numbers = pd.to_numeric(frame[column], errors="coerce")
         if (bad := frame[column].notna() & numbers.isna()).any():
-            value = frame.loc[bad, column].iloc[0]
+            value = frame.loc[bad, column].tolist()[0]
             raise BonError(f"{path}: {column} {value!r} is not a number", "mend or empty the cell")
         frame[column] = numbers.astype(float)
-    frame.loc[frame["label"] == 0.5, "label"] = np.nan
+    label = frame["label"].where(frame["label"] != 0.5)
+    share = label.groupby([frame["kind"], frame["item"]]).transform("mean")  # rows may disagree
+    frame["label"] = (share > 0.5).astype(float).where(label.notna() & (share != 0.5))
     return frame[list(COLUMNS)].astype({"rewarder": str, "kind": str, "cluster": str})
 
 
@@ -258,7 +260,7 @@ def label_values(
         values = grades.ge(passing).astype(float).where(grades.notna())
     if (bad := ~empty & values.isna()).any():
         raise BonError(
-            f"{path}: {name} {column[bad].iloc[0]!r} is neither right nor wrong",
+            f"{path}: {name} {column[bad].tolist()[0]!r} is neither right nor wrong",
             "write 1 or 0, true or false, pass or fail, for pairs first, second or tie, or grades "
             "as numbers with --pass GRADE",
         )

@@ -74,8 +74,8 @@ def check_rewarder(
     loaded = load_rewarder(name, Path.cwd())
     need_limit(loaded.card, max_cost)
     if loaded.card.is_paid and max_cost is not None:
-        capped = {**loaded.card.engine_args, "spending_cap": max_cost}
-        loaded = replace(loaded, card=loaded.card.model_copy(update={"engine_args": capped}))
+        capped = loaded.settings.model_copy(update={"spending_cap": max_cost})
+        loaded = replace(loaded, settings=capped)
     if loaded.card.kind == "ensemble":
         raise BonError(f"{name} is an ensemble", "try its members, each by its name")
     if str(loaded.base) not in sys.path:  # a class of the user lies beside its card

@@ -430,7 +430,8 @@ def test_an_unknown_option_is_refused():
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_doing_nothing_is_part_of_the_decision(sign):
-    tables = synthetic_tables(10, num_questions=80, num_pairs=100, link=1.0 * sign, seed=2)
+    tables = synthetic_tables(16, num_questions=200, num_pairs=300, link=1.0 * sign, seed=3)
+    tables.rewarders["family"] = tables.rewarders["rewarder"]
     results = analyse_tables(tables, Options(draws=100, permutations=200))
     (decision,), free = results.decisions, results.policies[0].majority_without_leaks.value
     instead = f"Majority vote gives {100 * free:.1f}%, more than the choice, at no cost."

@@ -391,3 +391,13 @@ def test_labels_that_measure_nothing_are_one_line(tmp_path, capsys, monkeypatch,
     assert code == 2
     assert line in out.err
     assert out.err.count("\n") <= 2
+
+
+def test_an_item_whose_rows_are_labelled_both_ways_is_left_out(tmp_path, capsys, monkeypatch):
+    rows = [{"item": f"q{i}", "verdict": i % 2, "label": i % 2} for i in range(12)]
+    source = written(tmp_path / "judge.jsonl", [*rows, {"item": "q0", "verdict": 1, "label": 1}])
+    _, out = run(source, "--json", capsys=capsys, monkeypatch=monkeypatch)
+    assert [row["overall"]["num_items"] for row in json.loads(out.out)["rewarders"]] == [11]
+    written(tmp_path / "judge.jsonl", [{**row, "label": 2} for row in rows])
+    _, out = run(source, capsys=capsys, monkeypatch=monkeypatch)
+    assert "label 2 is neither right nor wrong" in out.err

@@ -203,9 +203,9 @@ def test_a_plan_says_what_the_verdict_says_of_such_studies():
 
 
 def test_what_is_not_known_of_r_stays_unknown_and_what_helps_most_is_named():
-    found = power.needed(study_of(10, 6, 0.8, 0.3), 100, 150)
+    found = power.needed(study_of(14, 8, 0.9, 0.2), 100, 150)
     now, *larger = found.rows
-    assert (now.num_rewarders, now.num_bases, now.num_questions) == (10, 6, 100)
+    assert (now.num_rewarders, now.num_bases, now.num_questions) == (14, 8, 100)
     assert 0 < now.yes <= now.probably < 1
     assert max(row.probably for row in larger) > now.probably
     assert found.best in found.sentence

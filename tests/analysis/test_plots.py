@@ -263,7 +263,8 @@ def test_curves_name_the_divergence_from_the_policy(results):
 def test_figures_as_files_have_their_data_beside_them(results, tmp_path):
     written = {path.name for path in write_figures(results, tmp_path)}
     suffixes = ("pdf", "png", "svg", "csv")
-    assert written == {f"{name}.{suffix}" for name in FIGURES for suffix in suffixes}
+    every = (*FIGURES, "verdict")
+    assert written == {f"{name}.{suffix}" for name in every for suffix in suffixes}
     points = pd.read_csv(tmp_path / "correlation.csv").set_index("rewarder")
     expected = {p.rewarder: p.x.value for p in results.main.points}
     assert points["x"].to_dict() == pytest.approx(expected)

@@ -30,7 +30,7 @@ def measured(right: np.ndarray, x: np.ndarray, spread: float = 0.02, draws: int 
         tuple(f"r{i}" for i in range(r)), x, y,
         tuple(from_draws(x, x_draws, 100, "pairs", 0.95)),
         tuple(from_draws(y, y_draws, q, "questions", 0.95)),
-        x_draws, y_draws, halves, halves,
+        x_draws, y_draws, halves,
     )  # fmt: skip
 
 

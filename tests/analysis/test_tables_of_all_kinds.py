@@ -42,14 +42,16 @@ def test_headings_hold_what_they_say(tmp_path):
     x = np.linspace(30, 70, 40)
     even = table(judge=[f"m{i}" for i in range(40)], macro=x, best_of_n=x + rng.normal(0, 1, 40))
     text = correlation_text(correlate_table(even, options=Options(draws=300)))
-    assert "One point decides" not in text
+    assert "separate groups < 1%" in text
     assert "< .001" in text
     assert "0.0000" not in text
     assert "1000 questions" not in text
     one = even.head(6).assign(macro=[30, 31, 29, 30, 32, 90], best_of_n=[41, 39, 40, 42, 40, 60])
     path = tmp_path / "one.csv"
     one.to_csv(path, index=False)
-    assert "One point decides:\n" in correlation_text(correlate_table(path))
+    far = correlation_text(correlate_table(path))
+    assert "separate groups > 99%" in far, "one point decides r"
+    assert "Yes" not in far
 
 
 def test_thousands_of_rows():

@@ -246,17 +246,25 @@ def test_a_guessed_base_model_decides_nothing():
     assert any("Base models are guessed from names" in c for c in found.finding.caveats)
 
 
+def repeated(rows, column, copy):
+    """Rows of a question, once for each question that copies it."""
+    return rows.merge(copy, left_on=column, right_on="of").assign(**{column: lambda f: f["to"]})[
+        list(rows)
+    ]
+
+
 def test_clusters_of_questions_widen_the_best_of_n_axis():
     made = tables()
     plain = analyse(made, **FAST)
     made.questions["cluster"] = [f"c{i % 20}" for i in range(80)]
-    # Questions of a cluster are alike: candidates copy those of its first question.
-    first = {f"q{i:05d}": f"q{i % 20:05d}" for i in range(80)}
-    right = made.candidates.set_index(["policy", "question", "index"])["correct"]
-    made.candidates["correct"] = [
-        right[p, first[q], i]
-        for p, q, i in made.candidates[["policy", "question", "index"]].itertuples(index=False)
-    ]
+    # Questions of a cluster are alike: they repeat candidates and judgements of the first.
+    copies = [pd.DataFrame({"of": f"q{i % 20:05d}", "to": [f"q{i:05d}"]}) for i in range(80)]
+    copy = pd.concat(copies, ignore_index=True)
+    candidates = repeated(made.candidates, "question", copy)
+    asked = made.judgements["item_kind"] == "question"
+    on_questions = repeated(made.judgements[asked], "item", copy)
+    judgements = pd.concat([made.judgements[~asked], on_questions], ignore_index=True)
+    made = replace(made, candidates=candidates, judgements=judgements)
     alike = analyse(made, **FAST)
     own = made.questions.drop(columns="cluster")
     apart = analyse(replace(made, questions=own), **FAST)

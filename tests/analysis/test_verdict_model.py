@@ -96,8 +96,9 @@ def test_groups_are_averaged_over_all_cuts():
                     terms.append(total)
                 logs.append(logsumexp(terms))
     expected = logsumexp(logs) - np.log(len(logs))
-    on_x, on_y = rivals._level_evidence(sx), rivals._level_evidence(sy)
-    assert rivals._group_evidence(on_x, on_y) == pytest.approx(expected, abs=1e-9)
+    places = np.arange(8)
+    on_x, on_y = (rivals._level_evidence(v, places) for v in (sx, sy))
+    assert rivals._group_evidence(on_x, on_y, places) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "bases", "error"), [(8, 8, 0.3), (14, 6, 0.5), (20, 20, 1.0)])

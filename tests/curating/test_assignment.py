@@ -63,7 +63,7 @@ steps = st.lists(
 recipes = st.builds(Annotating, annotators_per_item=st.integers(1, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(recipes, steps)
 def test_nobody_is_given_an_item_twice_and_all_is_answered_in_the_end(annotating, steps):
     room = Room(annotating)

@@ -48,7 +48,7 @@ def recipe(items=12, seed=0, **more):
 
 
 @given(many_pools, st.floats(0.05, 0.95), st.integers(0, 99), st.sampled_from([None, 0.1]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_drawn_belongs_to_its_strategy(pools, share, seed, gap):
     asked = recipe(seed=seed, popular_wrong=share, max_length_gap=gap)
     found = select(pools, asked)
@@ -70,7 +70,7 @@ def test_what_is_drawn_belongs_to_its_strategy(pools, share, seed, gap):
 
 
 @given(many_pools, st.floats(0.05, 0.95))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_one_strategy_lacks_the_other_provides(pools, share):
     found = select(pools, recipe(10, popular_wrong=share))
     everything = select(pools, recipe(10_000, popular_wrong=share))

@@ -124,6 +124,7 @@ def test_a_killed_engine_changes_no_result(study: Path) -> None:
     assert calm_results["policies"] == hunted["policies"]
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(900)

@@ -18,12 +18,15 @@ PACKAGE = '''
     import time
     from pathlib import Path
 
+    from bon.engines import EngineEntry
     from bon.engines.echo import EchoEngine
     from bon.engines.settings import EchoSettings
 
+    ENTRY = EngineEntry(path="slow:SlowEngine", settings=EchoSettings)
+
+
     class SlowEngine(EchoEngine):
         name = "slow"
-        settings = EchoSettings
 
         def __init__(self, settings):
             Path(__file__).with_name("loads").open("a").write("x")
@@ -49,7 +52,7 @@ def test_loading_does_not_count_against_the_time_limit(tmp_path: Path, hangs: bo
     info.mkdir(parents=True)
     (site / "slow.py").write_text(textwrap.dedent(PACKAGE))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[bon.engines]\nslow = slow:SlowEngine\n")
+    (info / "entry_points.txt").write_text("[bon.engines]\nslow = slow:ENTRY\n")
     if hangs:
         (site / "hangs").touch()
     write_questions(tmp_path / "questions.jsonl", 4)

@@ -106,6 +106,7 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
     assert not [key for key in found if key[1] == "error"]
 
 
+@pytest.mark.long
 def test_a_failed_start_is_retried_and_leaves_nothing(bon, tmp_path):
     process = bon("--quiet")
     end_process(below(process, "gcs_server")[0])  # as a machine short of memory does

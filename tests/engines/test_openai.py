@@ -342,7 +342,7 @@ def test_connections_are_kept_and_closed_at_the_end() -> None:
     gone=st.sets(st.integers(0, 29)),
     grows=st.sets(st.integers(0, 29)),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_place_is_never_lost_and_never_given_twice(
     limit: int, seconds: list[int], gone: set[int], grows: set[int]
 ) -> None:

@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerFast, processing_utils
 from transformers.utils import chat_template_utils
 
 from bon.core.errors import BonError
-from bon.engines import template_process
 from bon.engines.base import Message
+from bon.engines.hf import template_process
+from bon.engines.hf.template_sandbox import _SANDBOX
 from bon.engines.processors import load_processor
 from bon.engines.rendering import Renderer
-from bon.engines.template_sandbox import _SANDBOX
 
 HELLO = (Message("user", ("Hallo, größte Welt",)),)
 HOSTILE = {
@@ -97,3 +97,14 @@ def test_processors_list_the_names_of_a_template_in_the_sandbox(load):
     assert processing_utils._get_template_variables(TINY) >= {"messages"}
     with pytest.raises(BonError):
         processing_utils._get_template_variables(HOSTILE["time of one operation"])
+
+
+def test_a_template_is_parsed_once_for_its_names_and_not_at_every_prompt(load, monkeypatch):
+    load(TINY)
+    asked = []
+    ask = _SANDBOX.ask
+    monkeypatch.setattr(_SANDBOX, "ask", lambda value: asked.append(value) or ask(value))
+    template = TINY + "{# of this test #}"
+    for _ in range(3):
+        processing_utils._get_template_variables(template)
+    assert asked == [[template, None]]

@@ -114,7 +114,7 @@ def test_interrupted_writing_leaves_no_pairs(tmp_path, monkeypatch):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(data, "_png", stop)
+    monkeypatch.setattr(data, "png", stop)
     with pytest.raises(KeyboardInterrupt):
         data.write(tmp_path, num_questions=2, num_pairs=3)
     assert not (tmp_path / "pairs.parquet").exists()

@@ -12,6 +12,7 @@ from bon.engines.packed_checkpoints import unpacked
 COMMAND = [sys.executable, "-m", "tools.miniature.train"]
 
 
+@pytest.mark.long
 @pytest.mark.model
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # a minute on quiet cores, many where they are shared

@@ -87,7 +87,7 @@ def test_many_steps_are_joined_and_an_empty_response_is_one_step():
     assert [messages[-1].parts[-1] for messages in engine.asked] == ["Why?|1|a\n\nb\n\nc",
                                                                      "Why?|2|d\n\ne"]  # fmt: skip
     assert judge(critic(Scripted([0.5])), "")[0].score == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="max_steps: found 0, expected a whole number of"):
+    with pytest.raises(ValueError, match="max_steps: found 0, expected a whole number from 1 to"):
         critic(Scripted([0.5]), options={"max_steps": 0})
 
 

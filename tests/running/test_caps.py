@@ -97,7 +97,7 @@ def work(setup: Setup, store: Store, cap: float | None, crash: int | None) -> No
     endpoint=st.sampled_from(["plain", "openai"]),
     crash=st.none() | st.integers(0, 2),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_history_keeps_to_its_caps(
     seed: int,

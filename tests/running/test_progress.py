@@ -116,7 +116,7 @@ def test_a_stage_without_items_is_not_shown():
     assert [row.stage for row in pace.stages()] == ["judge"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     known=st.integers(0, 90),
     skip=st.sampled_from([0, 2, 5]),

@@ -10,7 +10,7 @@ import pytest
 
 from bon.commands.main import main
 from bon.running.reporting import read_results, report_run
-from bon.storage.database import repair
+from bon.storage.database import DATABASE, salvage
 from bon.storage.store import Store
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
@@ -122,7 +122,7 @@ def test_a_database_that_cannot_be_read_decides_nothing(finished, how, decide):
 
 def test_rows_that_a_repair_lost_are_missed(finished, decide):
     change(finished, "DELETE FROM judgements WHERE rewarder = 'critic'")
-    repair(finished)
+    salvage(finished / DATABASE)
     assert decide("gate", finished)[0] == 3
 
 

@@ -58,7 +58,7 @@ def experiment(**changes: Any) -> dict[str, Any]:
     return {**echo_experiment(), "analysis": {"bootstrap": 100}, **changes}
 
 
-def wait_for(client: TestClient, key: str, *states: str, seconds: float = 60) -> dict[str, Any]:
+def wait_for(client: TestClient, key: str, *states: str, seconds: float = 200) -> dict[str, Any]:
     """The validation, once it is in one of these states."""
     deadline = time.monotonic() + seconds
     while True:

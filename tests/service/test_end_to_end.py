@@ -89,6 +89,7 @@ def test_every_page_fits_a_phone(server, done, tab):
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390, page
 
 
+@pytest.mark.long
 def test_extending_and_cancelling_real_models(server, done):
     client, path = server.client, f"/v1/validations/{done}"
     before = client.get(path).json()["counts"]

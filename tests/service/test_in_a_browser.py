@@ -1,6 +1,7 @@
 """A real browser on a server as it is started for the first time: signing in and out, tabs."""
 
 import json
+import os
 import re
 import time
 
@@ -8,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from bon.analysis.report import write_report
-from bon.service.server.access import COOKIE, ROLES
+from bon.service.server.access import ROLES, cookie_name
 from bon.service.server.state import open_tokens
 from bon.service.validations.jobs import Jobs
 from tests.analysis.synthetic import analyse, synthetic_tables
@@ -39,12 +40,10 @@ def validation(server, state, **changes):
     jobs = Jobs(server.folder / "data" / "service.sqlite")
     body = experiment(**changes)
     with jobs.write() as db:
-        db.execute("BEGIN IMMEDIATE")
         key = jobs.add(body.get("name", ""), "admin", body).id
         db.execute(
             "UPDATE validations SET state = ?, started = ? WHERE id = ?", (state, time.time(), key)
         )
-        db.execute("COMMIT")
     jobs.close()
     return key
 
@@ -218,9 +217,15 @@ def walked(server):
     sessions = {"nobody": None}
     for role in ROLES:
         token = tokens.add(f"walking {role}", role)
-        sessions[role] = tokens.session(tokens.check(token))
+        # Bound to the user of the browser, which is this test's.
+        sessions[role] = tokens.session(tokens.check(token), str(os.getuid()))
     tokens.jobs.close()
     return paths, sessions
+
+
+def cookie_of(server, session):
+    name = cookie_name({"server": ("127.0.0.1", server.port)})
+    return {"name": name, "value": session, "url": server.address}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
@@ -234,8 +239,7 @@ def test_every_page_as_everybody(server, walked, tab, width, scheme):
     for role, session in sessions.items():
         tab.context.clear_cookies()
         if session is not None:
-            cookie = {"name": COOKIE, "value": session, "url": server.address}
-            tab.context.add_cookies([cookie])
+            tab.context.add_cookies([cookie_of(server, session)])
         for path in {"nobody": paths[:1], "annotate": ["/annotate"]}.get(role, paths):
             # A form asks for its plan after it has loaded; it is left once the answer is there.
             answered = "networkidle" if path.startswith("/new") else "load"
@@ -258,8 +262,7 @@ def test_no_page_violates_accessibility(server, walked, tab, width, scheme):
     tab.emulate_media(color_scheme=scheme)
     tab.goto(f"{server.address}/login")
     assert accessibility_violations(tab) == []
-    cookie = {"name": COOKIE, "value": sessions["admin"], "url": server.address}
-    tab.context.add_cookies([cookie])
+    tab.context.add_cookies([cookie_of(server, sessions["admin"])])
     violations = {}
     for path in (*paths, "/annotate"):
         tab.goto(server.address + path, wait_until="networkidle")
@@ -270,8 +273,7 @@ def test_no_page_violates_accessibility(server, walked, tab, width, scheme):
 
 def test_the_catalogue_by_kind_and_engine(server, walked, tab):
     _, sessions = walked
-    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
-    tab.context.add_cookies([cookie])
+    tab.context.add_cookies([cookie_of(server, sessions["read"])])
     tab.goto(f"{server.address}/catalogue")
     tab.get_by_label("kind").select_option("pairwise")
     tab.get_by_label("engine").select_option("openai")
@@ -285,8 +287,7 @@ def test_the_catalogue_by_kind_and_engine(server, walked, tab):
 
 def test_a_report_leads_back_to_its_validation(server, walked, tab):
     paths, sessions = walked
-    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
-    tab.context.add_cookies([cookie])
+    tab.context.add_cookies([cookie_of(server, sessions["read"])])
     key = next(path for path in paths if path.startswith("/validations/")).rpartition("/")[2]
     tables = synthetic_tables(num_rewarders=4, num_questions=20, num_candidates=4, num_pairs=20)
     results = analyse(tables, draws=100, permutations=100)
@@ -301,8 +302,7 @@ def test_a_report_leads_back_to_its_validation(server, walked, tab):
 
 def test_fifty_validations_are_folded_found_and_shown(server, walked, tab):
     _, sessions = walked
-    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
-    tab.context.add_cookies([cookie])
+    tab.context.add_cookies([cookie_of(server, sessions["read"])])
     for number in range(60):  # a page has fifty
         validation(server, "done", name=f"pairwise-{number:02}")
     tab.goto(f"{server.address}/validations?state=done")

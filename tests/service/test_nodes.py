@@ -36,6 +36,7 @@ def cluster(tmp_path, head):
     head.wait_for_nodes(60)  # Ray places workers on a removed node until it notices
 
 
+@pytest.mark.long
 def test_the_node_that_runs_a_validation_is_killed(tmp_path, cluster):
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     with serving(tmp_path, ray_address=cluster.address, max_running=1) as server:
@@ -55,6 +56,7 @@ def test_the_node_that_runs_a_validation_is_killed(tmp_path, cluster):
         assert rows(runs / key) == rows(runs / calm)
 
 
+@pytest.mark.long
 def test_a_node_goes_and_there_is_no_room_for_its_worker(tmp_path, cluster):
     """Ray would wait for room for ever; the other worker does the work of both."""
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]

@@ -348,7 +348,7 @@ def test_the_pixels_of_a_request_are_counted_together(online):
 
 
 def test_a_client_that_hangs_up_is_not_worked_for(settings, caplog):
-    slow = echo_experiment(latency=20.0)
+    slow = echo_experiment(latency=3000.0)
     changes = {"policies": slow["policies"], "rewarders": slow["rewarders"]}
     for client in serving(online_settings(settings, **changes)):
         body = json.dumps({"rewarder": "head", "messages": asks(), "candidates": ["a", "b"]})
@@ -370,9 +370,7 @@ def test_a_client_that_hangs_up_is_not_worked_for(settings, caplog):
             "server": ("localhost", 80), "client": ("127.0.0.1", 1), "root_path": "",
         }  # fmt: skip
         caplog.set_level("INFO", "bon.access")
-        started = time.monotonic()
-        client.portal.call(client.app, scope, receive, send)
-        assert time.monotonic() - started < 15
+        client.portal.call(client.app, scope, receive, send)  # returns long before an answer
         client.portal.call(asyncio.sleep, 0.1)
         assert client.app.state.online.backend.queue.length == 0
         assert any("/v1/score" in row.message and row.status == 499 for row in caplog.records)

@@ -91,6 +91,43 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     assert batch["rewards"] == [score, score]
 
 
+TEMPLATES = {
+    "chatml": (PROMPT, "<|im_end|>\n<|endoftext|>"),
+    "padded": (f"[PAD]<|endoftext|>{PROMPT}<think>\n", "<|im_end|>[PAD][PAD]"),
+    "qwen-vl": (PROMPT.replace("What", "<|vision_start|><|image_pad|><|vision_end|>What"), ""),
+    "internvl": (PROMPT.replace("What", "<img><IMG_CONTEXT><IMG_CONTEXT></img>\nWhat"), ""),
+    "llama": (
+        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>",
+    ),
+    "deepseek": (
+        "<｜begin▁of▁sentence｜><｜User｜>What is 2 + 2?<｜Assistant｜>", "<｜end▁of▁sentence｜>"
+    ),
+    "mistral": ("<s>[INST] What is 2 + 2? [/INST]", "</s>"),
+    "gemma": (
+        "<bos><start_of_turn>user\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n",
+        "<end_of_turn>",
+    ),
+    "glm": ("[gMASK]<sop><|user|>\nWhat is 2 + 2?<|assistant|>\n", "<|user|>"),
+    "phi": ("<|user|>\nWhat is 2 + 2?<|end|>\n<|assistant|>\n", "<|end|>"),
+    "llava": ("USER: <image>\nWhat is 2 + 2? ASSISTANT:", "</s>"),
+    "kimi": (
+        "<|im_user|>user<|im_middle|>What is 2 + 2?<|im_end|>"
+        "<|im_assistant|>assistant<|im_middle|>",
+        "<|im_end|>",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_decoded_templates_leave_no_trace(trainer, name):
+    plain = {**SAMPLE, "response": "It ends in `<|im_end|>`."}
+    score = good(trainer.post("/get_reward?rewarder=head", json=plain))
+    prompt, end = TEMPLATES[name]
+    rollout = {"query": [f"{prompt}{plain['response']}{end}"], "prompts": [prompt]}
+    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == [score]
+
+
 REFUSED = {
     "no rewarder named": ("/get_reward", SAMPLE, 422, "rewarder=NAME"),
     "unknown rewarder": ("/get_reward?rewarder=nobody", SAMPLE, 404, "nobody"),

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running.conftest import change
 
+from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
 from bon.running.reporting import open_run, report_run
 from bon.storage.row_validation import validate_candidate, validate_judgement
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables
+from tests.engines.fake_endpoint import ordinary, serve
 
 CANDIDATE = Candidate("c1", "k1", "pol", "spec", 0, "Answer: A", "t1", "A", "parsed", 7)
 JUDGEMENT = Judgement("j1", "rew", "rspec", "pair", "p1", "t1", "t2", 0, "first")
@@ -71,7 +73,7 @@ def store(tmp_path_factory):
         yield store
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rows=st.lists(JUDGEMENTS, max_size=3))
 def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
     store.db.execute("DELETE FROM judgements")
@@ -90,7 +92,7 @@ def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
             assert row.error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(row=CANDIDATES)
 def test_every_candidate_is_kept_and_comes_back_sound(store, row):
     store.db.execute("DELETE FROM candidates")
@@ -216,8 +218,22 @@ def test_data_that_is_not_unicode_is_cleaned_and_counted(make_experiment, go, tm
         row = json.loads(lines[0])
         row[place] += " \ud800"
         (tmp_path / name).write_text("\n".join([json.dumps(row), *lines[1:]]))
-    experiment["policies"][0]["engine_args"]["reply"] = "Answer: {choice} \udc00"
-    directory = go(experiment)
+    (policy,) = experiment["policies"]
+    policy["engine_args"]["reply"] = "Answer: {choice} \udc00"
+    with pytest.raises(BonError, match=r"reply: .* is not Unicode"):
+        go(experiment)
+
+    def behave(_, body):
+        answer = ordinary(body)
+        for choice in answer["choices"]:
+            choice["message"]["content"] += " \udc00"
+        return 200, {}, answer
+
+    with serve(behave) as endpoint:
+        del policy["placement"]
+        policy |= {"engine": "openai", "model": "m"}
+        policy["engine_args"] = {"base_url": endpoint.url, "api_key_env": None}
+        directory = go(experiment)
     path = report_run(directory, quiet=True)
     warnings = json.loads((path.parent / "results.json").read_text())["warnings"]
     said = "held characters that are not Unicode; they were replaced"

@@ -168,13 +168,14 @@ def test_a_kill_loses_no_finished_arm(tmp_path, monkeypatch):
     trainer = SimpleNamespace(fine_tune=slow)
     monkeypatch.setitem(sys.modules, "bon.engines.hf.fine_tuning", trainer)
     settings = TransformersSettings(model="none")
-    monkeypatch.setattr(training, "read_settings", lambda *_: settings)
     arms = [Arm("a", Tuning("dpo", 1, 1, 1e-3, seed=seed), (), "p") for seed in range(6)]
 
     def work():
         for arm in arms:
             if not training.is_trained(tmp_path, arm):
-                training.train_arm({}, [], arm.tuning, str(training.checkpoint(tmp_path, arm)))
+                training.train_arm(
+                    settings, [], arm.tuning, str(training.checkpoint(tmp_path, arm))
+                )
 
     finished: dict[int, int] = {}  # seed: how often it was started when it was first seen finished
     for place in itertools.count():
@@ -556,6 +557,7 @@ def test_seeds_that_differ_widen_the_intervals():
 # ------------------------------------------------------------------ the command
 
 
+@pytest.mark.long
 @pytest.mark.model
 @pytest.mark.ray
 @pytest.mark.slow

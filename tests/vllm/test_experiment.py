@@ -126,6 +126,7 @@ def engine_cores() -> set[int]:
     return {pid for pid, title in titles if "EngineCore" in title}
 
 
+@pytest.mark.long
 def test_a_killed_engine_core_changes_no_result(
     tmp_path: Path, checkpoint: Path, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,7 @@ def test_a_model_that_does_not_load(tmp_path: Path) -> None:
         build("vllm", {"model": str(tmp_path)})
 
 
+@pytest.mark.long
 def test_a_converted_head_scores_as_before(
     tmp_path: Path, session: Any, flags: dict[str, Any]
 ) -> None:

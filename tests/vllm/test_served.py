@@ -30,6 +30,7 @@ def servers() -> set[int]:
     return {each.pid for each in running if each.cmdline()[1:3] == ["-m", MODULE]}
 
 
+@pytest.mark.long
 def test_a_served_model_survives_a_crash_of_its_server(
     tmp_path: Path, checkpoint: Path, hf: Any, flags: dict[str, Any], session: Any
 ) -> None:

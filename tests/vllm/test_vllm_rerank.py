@@ -124,6 +124,7 @@ def by_hand(model: Path, item: Item) -> list[float]:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pictures", [0, 1, 3])
 def test_scores_are_those_of_the_weights(
     session: Any, engines: Any, model: Path, pictures: int

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Discriminator, Field, JsonValue, Tag, TypeAdapter, ValidationError
 
 from bon.engines.base import Message
+from bon.experiment.required_form import without_turn_end
 from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, check_text, conversation
 from bon.service.api.online import (
@@ -36,8 +37,28 @@ from bon.service.online.selector import Conversation, Usage
 router = APIRouter(tags=["rewards"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
 _MESSAGES: TypeAdapter[Any] = TypeAdapter(Messages)
-_TOKENS = re.compile(r"<\|[^<>|\s]{1,40}\|>|</?s>|<eos>|<bos>|<(?:start|end)_of_turn>")
-_BEGIN, _END = "<|im_start|>", "<|im_end|>"
+_TOKENS = re.compile(
+    r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|sop)>|<(?:start|end)_of_turn>|\[(?:PAD|gMASK)\]"
+)
+_IMAGES = re.compile(
+    r"<\|(?:image|vision)_\w{1,20}\|>|<\|image\|>|<IMG_CONTEXT>|<img>(?=<IMG)|</img>|<image>\n?"
+)
+_HEADS = [
+    re.compile(head, re.IGNORECASE)
+    for head in (
+        r"<\|im_start\|>(\w+)\n",
+        r"<\|start_header_id\|>(\w+)<\|end_header_id\|>",
+        r"<start_of_turn>(\w+)\n",
+        r"<\|im_\w{1,20}\|>(\w+)<\|im_middle\|>",
+        r"<[|｜](system|user|assistant)[|｜]>",
+        r"\[(/?INST)\]",
+        r"(?:^|(?<=\s))(USER|ASSISTANT):(?=\s|$)",
+    )
+]
+"""How a turn begins in the templates of Qwen, Llama, Gemma, Kimi, Phi and DeepSeek, Mistral, and
+LLaVA; the group names whose turn it is."""
+_ROLES = {"inst": "user", "/inst": "assistant", "model": "assistant"}
+_OPEN = re.compile(r"\s*(?:<think>\s*(?:</think>\s*)?)?")
 
 
 def _keys(body: Any) -> set[str]:
@@ -114,17 +135,27 @@ def _decoded(
     """Split a decoded rollout into (prompt, response, label), without special tokens."""
     if not query.startswith(prompt):
         raise ApiError(422, "a query does not begin with its prompt", "send both undecorated")
-    response = _TOKENS.sub("", query[len(prompt) :]).strip()
-    turns = []  # the complete turns of a ChatML text, in linear time
-    for piece in prompt.split(_BEGIN)[1:]:
-        role, _, rest = piece.partition("\n")
-        text, end, _ = rest.partition(_END)
-        if text and end and role.isidentifier():
-            turns.append({"role": role, "content": text})
-    roles = {turn["role"] for turn in turns}
-    if turns and turns[-1]["role"] == "user" and roles <= {"system", "user", "assistant"}:
-        return turns, response, label
-    return _TOKENS.sub("", prompt).strip(), response, label
+    response = without_turn_end(query[len(prompt) :]).strip()
+    return _turns(prompt) or _TOKENS.sub("", prompt).strip(), response, label
+
+
+def _turns(prompt: str) -> list[dict[str, str]]:
+    """Return the turns of a prompt that opens the assistant's; none where no template fits."""
+    for head in _HEADS:
+        start, *parts = head.split(prompt)
+        if not parts or not _OPEN.fullmatch(parts.pop()):
+            continue
+        roles = ["system", *(_ROLES.get(name.lower(), name.lower()) for name in parts[::2])]
+        texts = [_TOKENS.sub("", start), *map(without_turn_end, parts[1::2])]
+        turns = [
+            {"role": role, "content": text}
+            for role, piece in zip(roles, texts, strict=False)
+            if (text := _IMAGES.sub("", piece).strip())
+        ]
+        known = {"system", "user", "assistant"}.issuperset(roles) and roles[-1] == "assistant"
+        if known and turns and turns[-1]["role"] == "user":
+            return turns
+    return []
 
 
 # ------------------------------------------------------------------ judging

@@ -6,13 +6,14 @@ transformers renders every template through two functions, which `confine_templa
 import json
 import os
 import sys
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
 
 from bon.core.errors import BonError
 from bon.core.line_process import LineProcess
-from bon.engines import template_process
+from bon.engines.hf import template_process
 
 _PASSED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 """Variables that the process gets: no key and no token."""
@@ -40,6 +41,12 @@ def ask(template: str, values: dict[str, Any] | None) -> Any:
     return answer["reply"]
 
 
+@lru_cache(maxsize=16)
+def _names(template: str | None) -> frozenset[str]:
+    """Return the names that a template uses; transformers asks for them at every prompt."""
+    return frozenset(ask(template, None) if template else ())
+
+
 class _Confined:
     """Stands for a compiled template."""
 
@@ -57,6 +64,4 @@ def confine_templates() -> None:
     from transformers.utils import chat_template_utils
 
     chat_template_utils._compile_jinja_template = _Confined
-    processing_utils._get_template_variables = lambda template: frozenset(
-        ask(template, None) if template else ()
-    )
+    processing_utils._get_template_variables = _names

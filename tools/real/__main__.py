@@ -1,4 +1,4 @@
-"""Build the study of pretrained models and run it: `python -m tools.real [--share .1] [--engine vllm]`."""
+"""Build the study of pretrained models and run it: `python -m tools.real [--share .1]`."""
 
 import argparse
 import os

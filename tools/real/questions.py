@@ -36,7 +36,9 @@ def _sums(number: int) -> Iterator[list[str]]:
             continue
         seen.add((sign, left, right))
         value = {"+": left + right, "-": left - right, "x": left * right}[sign]
-        wrong = random_.sample([value + by for by in (-3, -2, -1, 1, 2, 3, 10) if value + by >= 0], 3)
+        wrong = random_.sample(
+            [value + by for by in (-3, -2, -1, 1, 2, 3, 10) if value + by >= 0], 3
+        )
         yield [f"What is {left} {sign} {right}?", str(value), *map(str, wrong)]
 
 

@@ -184,16 +184,20 @@ def load(directory: str | Path) -> Run:
 
 def correlate(
     table: "str | Path | pd.DataFrame | Mapping[str, Sequence[Any]]",
+    outcomes: "Sequence[str]" = (),
+    benchmarks: "Sequence[str]" = (),
 ) -> CorrelationReport:
     """Correlate published numbers: a CSV file, a DataFrame, or columns by name.
 
-    One row per rewarder (and policy) holds its benchmark scores and its Best-of-N accuracy.
+    One row per rewarder (and policy) holds its benchmark scores and outcomes, such as Best-of-N
+    accuracy. Without names of columns, outcomes are known by theirs, and all others are benchmarks.
     """
     import pandas as pd
 
     from bon.analysis.published import correlate_table
 
-    return correlate_table(pd.DataFrame(table) if isinstance(table, Mapping) else table)
+    frame = pd.DataFrame(table) if isinstance(table, Mapping) else table
+    return correlate_table(frame, outcomes=outcomes, benchmarks=benchmarks)
 
 
 def register(part: PartT, name: str = "") -> PartT:

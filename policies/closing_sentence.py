@@ -14,7 +14,7 @@ from bon.graders.quantities import NUMERALS, normal, quantity
 MAX_SENTENCE = 600
 
 _NUMBER = re.compile(
-    r"[$€£¥]?\s?(?<![\w.:/^*])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?"
+    r"[$€£¥]?\s?(?<![\w.:/^*])(?<!\d,)-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?"
     r"(?![.:,]?\d|[A-Za-z_^/]|\s?\*\*)(?:\s?[%°])?"
     rf"|(?<![\w-])(?:{'|'.join(NUMERALS)})(?![\w-])",
     re.IGNORECASE,
@@ -28,9 +28,12 @@ _DENIAL = re.compile(
     r"ikke|eller|kanske|nie|lub|albo|jeśli|değil|belki|eğer|veya|yanlış|không|sai|nếu|hoặc|bukan|"
     r"tidak|salah|jika|atau|mungkin|не|ни|нет|неверн\w*|если|или|возможно|может|хотя|або|δεν|όχι)\b"
     r"|\bn'|[不非没沒無无未错錯误誤除若或吗嗎假]|可能|如果|还是|還是|もし|ない|ません|かも|違|なら"
-    r"|아니|아닌|아닙|않|없|틀|또는|만약|नहीं|गलत|अगर|ليس|غير|خطأ|إذا|לא|אם|ไม่|ผิด|หรือ|ถ้า|[?？؟]",
+    r"|아니|아닌|아닙|않|없|틀|또는|만약|नहीं|गलत|अगर|ليس|غير|خطأ|إذا|לא|אם|ไม่|ผิด|หรือ|ถ้า",
     re.IGNORECASE,
 )
+_QUESTION = re.compile(r"[?？؟]")
+_POWER = re.compile(r"\s?(?:[×·*]|\\times)\s?10(?:\^|\*\*)\{?-?\d+\}?")
+_NAMED = re.compile(r"(?<!\w)([A-Za-z])\s?=\s?-?[\d.]+(?!\s?[-+*/×=^\d])")
 _ENGLISH = re.compile(
     r"\b(?:the|its?|it's|i|i'[dm]|we|would|answer|of|that|this|and|my|out|is\s+correct)\b",
     re.IGNORECASE,
@@ -119,9 +122,11 @@ def _stated_number(sentence: str, question: str) -> str | None:
         asked = re.search(rf"\b{opening[1]}\s+(?:how|wh|\W)", question, re.IGNORECASE)
         if not asked or not _repeats(sentence, question):
             return None
-    if _RANGE.match(sentence[chosen.end() :]):
+    rest = sentence[chosen.end() :]
+    if _RANGE.match(rest) or len({name[1] for name in _NAMED.finditer(sentence)}) > 1:
         return None
-    return chosen[0].strip()
+    power = _POWER.match(rest)
+    return (chosen[0] + (power[0] if power else "")).strip()
 
 
 def _repeating(text: str, question: str) -> str | None:
@@ -216,7 +221,8 @@ def _closing(text: str, question: str = "", *, numbers: bool) -> str | None:
 
 def _denies(sentence: str, question: str) -> bool:
     """Whether a sentence denies or doubts, in other words than the question does."""
-    return any(m[0].lower() not in question.lower() for m in _DENIAL.finditer(sentence))
+    asks = _QUESTION.search(sentence) is not None
+    return asks or any(m[0].lower() not in question.lower() for m in _DENIAL.finditer(sentence))
 
 
 def _value(text: str) -> Fraction | None:

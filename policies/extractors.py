@@ -2,8 +2,9 @@
 
 `official` is MMMU-Pro's published scorer without its random choice; it takes letters of words and
 the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes the required form
-alone, and is recommended for new work. Every report compares the two on the same replies. The rules
-of other harnesses, for `bon regrade`, leave out their random choices and the models they ask.
+alone, and is recommended for new work; for `llm` a model reads what `strict` does not
+(bon.work.reading). Every report compares the two on the same replies. The rules of other harnesses,
+for `bon regrade`, leave out their random choices and the models they ask.
 """
 
 import re
@@ -18,13 +19,14 @@ from bon.core.text import REFUSED, is_withheld, option_letters
 from bon.experiment.required_form import VERSION, after_thinking
 from bon.policies.answer_extraction import final_answer, stated_letter
 
-ExtractorName = Literal["official", "strict"]
+ExtractorName = Literal["official", "strict", "llm"]
 
 Extractor = Callable[[str, str, Sequence[str]], str | None]
 """From a reply, the options' letters and the options to a letter or None."""
 
-EXTRACTOR_VERSIONS = {"official": "official", "strict": f"strict {VERSION}"}
-"""Versions that a run records; answers are extracted again when one changes."""
+EXTRACTOR_VERSIONS = {name: f"{name} {VERSION}" for name in get_args(ExtractorName)}
+"""Versions that a run records, `official` for its free answers; they are extracted again when one
+changes."""
 
 
 _NOT = r"(?:cannot|can['’]?t|can\s+not|could\s?n['’]?t|won['’]?t|will\s+not|am\s+not\s+able\s+to)"
@@ -71,11 +73,12 @@ def extract_answer(
     `grader` and text of the `question` say which answers of sentences are meant.
     """
     if mode not in get_args(ExtractorName):
-        raise ValueError(f"unknown answer extractor {mode!r}: use official or strict")
+        raise ValueError(f"unknown answer extractor {mode!r}: use official, strict or llm")
     if options:
-        letter = EXTRACTORS[mode](text, option_letters(options), options)
+        rules = EXTRACTORS["official" if mode == "official" else "strict"]
+        letter = rules(text, option_letters(options), options)
     else:
-        letter = None if _withheld(text) else final_answer(text, grader, question)
+        letter = None if withheld(text) else final_answer(text, grader, question)
     return UNPARSED if letter is None else Reading(letter, "parsed")
 
 
@@ -169,14 +172,14 @@ def pattern_letter(pattern: str) -> Extractor:
     return extract
 
 
-def _withheld(text: str) -> bool:
+def withheld(text: str) -> bool:
     """Whether a reply ends within its reasoning, or was not given at all."""
     thinks = text.lstrip()[:7].lower() == "<think>" and "</think>" not in text.lower()
     return thinks or is_withheld(text)
 
 
 def _letter(extract: Extractor, text: str, letters: str, options: Sequence[str]) -> str | None:
-    return None if _withheld(text) else extract(text, letters, options)
+    return None if withheld(text) else extract(text, letters, options)
 
 
 EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(

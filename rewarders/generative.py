@@ -5,7 +5,7 @@ from typing import Any
 
 from bon.engines.base import GenerateRequest
 from bon.experiment.config import ScoreRule
-from bon.experiment.required_form import holds_statement
+from bon.experiment.required_form import CUT, holds_statement
 from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
 from bon.rewarders.reply_parsing import read_reply, was_cut, with_warning
 
@@ -69,6 +69,25 @@ class PointwiseCritic(GenerativeRewarder):
 
     def _ask(self, responses: list[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
         return {"response": responses[0]}, score_words(self.card.score)
+
+
+class AnswerReader(PointwiseCritic):
+    """Copies the answer of one response. Template: `prompt`, `response`.
+
+    Its reply is read where the question is known (bon.work.reading); the score says that it ended.
+    """
+
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
+        """Generate all replies in one request."""
+        turns = self.turns(item, response=item.responses[shown[0]])
+        generation = await self.engine.generate(GenerateRequest(turns, self.card.sampling, seeds))
+        read, share = generation.num_prompt_tokens, generation.cost / len(seeds)
+        return [
+            Verdict("unparsed", None, sample.text, sample.num_tokens, read, share, CUT)
+            if was_cut(sample, self.card.sampling)
+            else Verdict("scored", 1.0, sample.text, sample.num_tokens, read, share)
+            for sample in generation.samples
+        ]
 
 
 class ListwiseJudge(GenerativeRewarder):

@@ -58,6 +58,10 @@ def _numbered(path: Path, rows: Rows) -> None:
     path.write_text(json.dumps({str(row["number"]): row for row in rows}, indent=4))
 
 
+def _by_number(path: Path, rows: Rows) -> None:
+    path.write_text(json.dumps({str(at): row for at, row in enumerate(rows)}))
+
+
 def _table(path: Path, rows: Rows) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]) if rows else ["index"], delimiter="\t")
@@ -198,6 +202,61 @@ def _multimodal_rewardbench() -> Rows:
     ]
 
 
+def _reward_bench_2() -> Rows:
+    return [
+        {"scores": [[i + 0.5], [float(i % 3)], [1.0], [0.25]], "num_correct": 1, "id": f"q{i}",
+         "subset": ("Math", "Focus")[i % 2]}
+        for i in range(COUNT)
+    ]  # fmt: skip
+
+
+def _judgebench() -> Rows:
+    return [
+        {
+            "pair_id": f"p{i}", "source": "mmlu-pro-law", "question": f"Which is better, {i}?",
+            "response_A": "x", "response_B": "y", "label": ("A>B", "B>A")[i % 2],
+            "judge_name": "arena_hard",
+            "judgments": [{"decision": "A>B"}, {"decision": ("B>A", None)[i % 2]}],
+        }
+        for i in range(COUNT)
+    ]  # fmt: skip
+
+
+def _mmlu_pro() -> Rows:
+    return [
+        {"question_id": f"q{i}", "question": f"How much is {i}?", "options": OPTIONS, "answer": "B",
+         "answer_index": 1, "category": "law", "pred": "A", "model_outputs": text(i, 0)}
+        for i in range(COUNT)
+    ]  # fmt: skip
+
+
+def _archive(path: Path, rows: Rows) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("M/law_result.json", json.dumps(rows))
+        file.writestr("M/summary.txt", "law 0.5")
+
+
+def _verl() -> Rows:
+    return [
+        {
+            "uid": f"q{i}",
+            "input": prompt(i),
+            "output": text(i, 0),
+            "gts": "B",
+            "score": 1,
+            "step": 5,
+        }
+        for i in range(COUNT)
+    ]
+
+
+def _dynamath() -> Rows:
+    return [
+        {"id": f"q{i}", "question": prompt(i), "ground_truth": "B", "response": text(i, 0)}
+        for i in range(COUNT)
+    ]
+
+
 @dataclass(frozen=True)
 class Made:
     """How a format's file is made: its rows, how they are written, what else is given.
@@ -248,6 +307,15 @@ MADE: dict[str, Made] = {
     "vlmevalkit tsv": Made("M_MMMU.tsv", _vlmevalkit, _table),
     "vlmevalkit json": Made("M_MMMU.json", _vlmevalkit, listed),
     "reward_bench": Made("theirs.json", _reward_bench, _columns, beside=("candidates",)),
+    "reward_bench_2": Made("theirs2.json", _reward_bench_2, _columns),
+    "judgebench": Made("judge.jsonl", _judgebench, beside=("candidates",)),
+    "mmlu_pro": Made("M.zip", _mmlu_pro, _archive, again=True),
+    "mmlu_pro json": Made("M_law.json", _mmlu_pro, listed, again=True),
+    "verl_rollouts": Made("5.jsonl", _verl, again=True),
+    "dynamath": Made("M.json", _dynamath, listed, again=True),
+    "vl_rewardbench_judgements released": Made(
+        "judge.json", _vl_rewardbench, _by_number, beside=("candidates",)
+    ),
     "vl_rewardbench_judgements": Made("judge.jsonl", _vl_rewardbench, beside=("candidates",)),
     "multimodal_rewardbench_judgements": Made(
         "judge.jsonl", _multimodal_rewardbench, beside=("candidates",)

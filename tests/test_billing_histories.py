@@ -4,6 +4,7 @@ BON_HISTORIES sets their number (docs/measurements/money.md has 2,000).
 """
 
 import asyncio
+import json
 import os
 import random
 import tempfile
@@ -31,6 +32,7 @@ from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
 from bon.storage.store import Store
+from bon.work.repeat_check import FOLDER, repeat_sources
 from bon.work.setup import Setup, prepare
 from tests.conftest import write_questions
 from tests.engines.fake_endpoint import Billing, serve
@@ -38,7 +40,8 @@ from tests.engines.fake_endpoint import Billing, serve
 N, ITEMS = 2, 3
 TROUBLE = ["fewer", "missing", "negative", "text", "nan", "429", "500", "drop", "402", "quota"]
 TROUBLE += ["beside", "float", "absurd", "error", "stream"]
-RUN = ["run", "crash", "study"]
+RUN = ["run", "crash", "study", "read", "graded", "repeated"]
+ASSISTED = {"graded": "grading", "read": "reading"}
 ROUTES = ["score", "rank", "chat", "reward", "crowd", "restart"]
 PRICE = {"input_per_million": 0.0, "output_per_million": 100_000.0}
 
@@ -63,9 +66,9 @@ def work(setup: Setup, store: Store, ledger_path: Path, cap: float, crash: int |
     ledger = Ledger(ledger_path, cap)
     host, tally = Host(setup.specs(), ledger=ledger), Tally(setup, store, ledger_path)
 
-    async def whole() -> None:
+    async def whole(sources: list[Any]) -> None:
         number = 0
-        for source in make_sources(setup, store):
+        for source in sources:
             while tasks := source.take(2):
                 reply = await host.run(source.model, tasks)
                 number += 1
@@ -79,7 +82,11 @@ def work(setup: Setup, store: Store, ledger_path: Path, cap: float, crash: int |
             source.finished = True
         await host.close()
 
-    asyncio.run(whole())
+    sources = make_sources(setup, store)
+    with Store(store.directory / FOLDER) as repeats:
+        if setup.experiment.judging.repeat_check:
+            sources += repeat_sources(setup, store, repeats, sources)
+        asyncio.run(whole(sources))
     store.commit()
     ledger.close()
 
@@ -96,11 +103,16 @@ class Buyers:
         }
         self.asked = 0
         write_questions(folder / "questions.jsonl", ITEMS)
+        rows = [{"question": f"How many are {i}?", "answer": f"{i} and more"} for i in range(ITEMS)]
+        (folder / "free.jsonl").write_text("\n".join(map(json.dumps, rows)))
         self.clients = ExitStack()
         self.client: TestClient | None = None
 
     def run(self, kind: str, crash: int | None) -> None:
-        """Continue the run, or a study in it: both under the run's cap."""
+        """Continue the run, or a study in it, each under the run's cap.
+
+        A study may judge twice, or have a model that reads or grades the answers.
+        """
         url, run = self.urls["run"], self.folder / "run"
         prompt = {"text": f"{kind}: {{{{ question }}}} {{{{ options }}}}"}
         raw = {
@@ -108,10 +120,21 @@ class Buyers:
             "questions": {"benchmark": "multiple_choice", "path": "questions.jsonl"},
             "policies": [card(url, "policy", prompt=prompt, n=N)],
             "rewarders": [judge(url)],
+            "judging": {"skip": "nothing", "repeat_check": N if kind == "repeated" else 0},
             "cluster": {"spending_cap": self.cap, "max_error_share": 1.0},
         }
+        if key := ASSISTED.get(kind):
+            raw[key] = {**judge(url), "name": kind, "model": "another"}
+            if key == "reading":
+                raw["policies"][0]["extractor"] = "llm"
+            else:
+                raw["questions"] = {
+                    "benchmark": "open_ended",
+                    "path": "free.jsonl",
+                    "grader": "llm",
+                }
         setup = prepare(raw, self.folder)
-        with Store(run / "study" if kind == "study" else run) as store:
+        with Store(run if kind == "run" else run / kind) as store:
             start(setup, store, quiet=True, retry_errors=True)
             work(setup, store, run / LEDGER, self.cap, crash)
         counted, billed = spent_by_spec(run / LEDGER), self.bills["run"].bill
@@ -217,8 +240,6 @@ def test_what_is_billed_is_reserved_and_counted_on_every_path(
             if step == "check":
                 buyers.check()
             elif step in RUN:
-                buyers.run(
-                    "study" if step == "study" else "run", crash if step == "crash" else None
-                )
+                buyers.run("run" if step == "crash" else step, crash if step == "crash" else None)
             else:
                 buyers.route(step)

@@ -80,7 +80,7 @@ RECORDED = {
 def test_shipped_cards_keep_their_specs(name):
     room, _, card = name.partition("/")
     loaded = (load_policy if room == "policies" else load_rewarder)(card, Path())
-    assert loaded.specs.with_rule == RECORDED[name]
+    assert loaded.with_rule == RECORDED[name]
     # A rule that reads stored replies is no part of today's spec: it only reads them again.
     rule = getattr(loaded.card, "stored_rule", None)
     assert (loaded.spec == RECORDED[name]) == (rule is None)

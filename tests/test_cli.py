@@ -126,7 +126,9 @@ def test_the_published_figure(tmp_path):
     assert "Without GPT-4o, the probability of a yes falls from" in result.output
     assert "overall accuracy for Phi-3.5-Vision" in result.output
     *_, sentence, path = result.output.strip().splitlines()
-    assert sentence.startswith("Probably (81%): the benchmark predicts which rewarder picks better")
+    assert sentence.startswith(
+        "Perhaps (yes: 81%): rewarders with a higher macro have a higher best_of_8"
+    )
     assert path == str(tmp_path)
     report = json.loads((tmp_path / "correlation.json").read_text())
     plotted = {

@@ -4,7 +4,6 @@ Engines and rewarders of a user's own write down all that they are passed, pickl
 in the real workers. The answers of all questions and the preferences of all pairs are then changed.
 """
 
-import asyncio
 import json
 import os
 import pickle
@@ -20,7 +19,7 @@ import yaml
 
 from bon.core.images import image_mark
 from bon.core.records import ImageRef, PreferencePair
-from bon.dispatch.worker import Host, JudgeTask, Payload
+from bon.dispatch.worker import JudgeTask, Payload
 from bon.engines import ENGINES
 from bon.policies.generate import Ask
 from bon.running.runner import make_sources
@@ -31,6 +30,7 @@ from bon.work.repeat_check import repeat_sources
 from bon.work.setup import prepare
 from bon.work.sources import pair_item
 from tests.conftest import write_pairs, write_questions
+from tests.running.conftest import work_here
 
 PARTS = """
 import os
@@ -224,23 +224,13 @@ def received(folder: Path) -> dict[str, list[bytes]]:
 def sent(study: dict[str, Any], base: Path) -> list[bytes]:
     """Do a run in this process; return every payload as it would go to a worker."""
     setup = prepare(study, base)
-    payloads = []
     with Store(base / "run") as store, Store(base / "run" / "repeats") as repeats:
         start(setup, store, quiet=True)
-        tally, host = Tally(setup, store), Host(setup.specs())
-        sources = make_sources(setup, store)
-
-        async def work() -> None:
-            for source in [*sources, *repeat_sources(setup, store, repeats, sources)]:
-                while tasks := source.take(50):
-                    payloads.extend(pickle.dumps((source.model, task)) for task in tasks)
-                    tally.file(source, await host.run(source.model, tasks))
-                    source.open -= len(tasks)
-
-        asyncio.run(work())
+        tally, sources = Tally(setup, store), make_sources(setup, store)
+        asked = work_here(setup, tally, [*sources, *repeat_sources(setup, store, repeats, sources)])
         assert tally.failed == {}
         assert not store.has("judgements", "outcome = 'error'")
-    return payloads
+    return [pickle.dumps((source.model, task)) for source, tasks in asked for task in tasks]
 
 
 @pytest.mark.parametrize(

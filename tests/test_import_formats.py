@@ -76,7 +76,7 @@ def test_a_whole_file(tmp_path, case):
         first = 1 if case.startswith("inspect") else 0
         said = {text(i, first) for i in range(COUNT)}
         assert {t for (_, at), (t, _) in found["candidates"].items() if at == 0} == said or (
-            case == "candidates"
+            case in ("candidates", "reward_bench_2")  # without texts
         )
     elif case not in ("pairs",):
         assert found["said"]

@@ -1,6 +1,7 @@
 """Kinds of files and answers that `bon import` takes or refuses, as a user meets them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,49 @@ def test_ids_that_repeat_within_subsets_are_pairs_of_their_own(tmp_path: Path) -
     result = CliRunner().invoke(app, ["import", str(file), "--benchmark", "RB", "--out", out])
     assert f"{2 * size} pairs, 1 rewarders" in result.output
     del table["scores_chosen"], table["scores_rejected"]
-    file.write_text(json.dumps(table | {"num_correct": [1], "scores": [[1.0, 0.0]]}))
-    result = CliRunner().invoke(app, ["import", str(file), "--benchmark", "RB2", "--out", out])
-    assert "scores of RewardBench 2" in refusal(result)
+    right = [[[2.0], [0.0], [1.0], [1.0]], [[0.0], [2.0], [1.0], [1.0]]] * size
+    file.write_text(json.dumps(table | {"num_correct": [1] * (2 * size), "scores": right}))
+    out = str(tmp_path / "run2")
+    result = CliRunner().invoke(app, ["import", str(file), "--out", out])
+    assert "add --policy NAME" in refusal(result)
+    result = CliRunner().invoke(app, ["import", str(file), "--policy", "mixed", "--out", out])
+    assert f"{2 * size} questions x 4 candidates" in result.output
+    assert re.search(r"acme-rm +50\.0%", result.output)  # right in every second item
+
+
+@pytest.mark.parametrize(
+    ("whole", "named"),
+    [
+        ({"evalId": "e", "results": {"version": 3, "results": []}}, "promptfoo"),
+        ([{"id": 1, "data": {"text": "x"}, "annotations": [{"result": []}]}], "Label Studio"),
+    ],
+)
+def test_what_holds_nothing_to_import_is_named_with_what_it_needs(
+    tmp_path: Path, whole: Any, named: str
+) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(whole))
+    arguments = [
+        "import",
+        str(tmp_path / "log.json"),
+        "--policy",
+        "p",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    said = refusal(CliRunner().invoke(app, arguments))
+    assert named in said
+    assert " -> give " in said
+
+
+def test_rollouts_without_ids_are_samples_of_their_prompts(tmp_path: Path) -> None:
+    rows = [
+        {"input": f"How much is {i}?", "output": f"Answer: {i + at}", "gts": str(i), "step": 5}
+        for i in range(4)
+        for at in (0, 1)
+    ]
+    file = tmp_path / "5.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ["import", str(file), "--policy", "p", "--out", str(tmp_path / "r")]
+    result = CliRunner().invoke(app, arguments)
+    assert "4 questions x 2 candidates" in result.output
+    assert "graded by number" in result.output

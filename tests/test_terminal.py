@@ -96,13 +96,14 @@ def test_bars_stay_below_other_lines(columns, tmp_path):
             assert text.count(line) == 1
     labels = (
         "sampling",
+        "reading answers",
         "reward benchmark",
         "grading answers",
         "judging candidates",
         "asking again",
     )
     assert bars(ended) == dict.fromkeys(labels, "300/300")
-    assert ended.text.count("300/300") == 5
+    assert ended.text.count("300/300") == len(labels)
     assert re.match("asking again +━+ +300/300", ended.screen[-2])
     assert ended.screen[-1] == "ended"
     assert not ended.cursor_hidden
@@ -113,11 +114,11 @@ def test_a_run_without_items_shows_no_bar_and_a_dumb_terminal_lines(tmp_path):
     ended = Terminal(command, cwd=tmp_path, columns=300).wait()
     assert "━" not in ended.text
     assert "left" not in ended.text
-    assert len(ended.screen) == 5 * 3 + 1
+    assert len(ended.screen) == len(LABELS) * 3 + 1
     command[-1] = "9"
     ended = Terminal(command, cwd=tmp_path, columns=300, TERM="dumb").wait()
     assert "\x1b" not in ended.raw
-    assert ended.screen[-2].startswith("sampling 9/9; reward benchmark 9/9")
+    assert ended.screen[-2].startswith("sampling 9/9; reading answers 9/9; reward benchmark 9/9")
 
 
 # ------------------------------------------------------------------ a run and what is made of it

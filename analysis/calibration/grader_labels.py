@@ -6,14 +6,14 @@ grader's) / p, whose mean is that of the labels, whatever the grader does. Accur
 it over questions, so the intervals resample questions; tools/validity/grader_labels.py covers them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from scipy import special
 
 from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators.picks import Picks
-from bon.analysis.estimators.resampling import Draws, draw, from_draws, kish
+from bon.analysis.estimators.resampling import Draws, draw, from_draws, kish, wilson
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.calibration import CorrectedAccuracy, GraderCheck
 from bon.analysis.results.phrasing import percent, share
@@ -30,12 +30,13 @@ def check_grader(
     labels: Mapping[str, float],
     probabilities: Mapping[str, float],
     options: Options,
+    by_reader: Collection[str] = (),
 ) -> GraderCheck:
     """Measure a grader's errors, and correct the accuracies of all choices for them.
 
     labels: 0 to 1 by "question/text key"; probabilities: of being labelled, by the same; missing
-    ones are the share of the answers that is labelled. A question that was not judged counts as a
-    random choice.
+    ones are the share of the answers that is labelled. by_reader: those that a model has read, by
+    the same. A question that was not judged counts as a random choice.
     """
     grids = {name: _labelled(pool, labels) for name, pool in pools.items()}
     labelled = {item for pool in pools.values() for item in _items(pool) if item in labels}
@@ -62,6 +63,12 @@ def check_grader(
         cells = (right & good, good, ~right & ~good, ~good)
         counts.append(np.stack([(weight * cell).sum(axis=1) for cell in cells], axis=1))
     rates = _rates(np.concatenate(counts), options)
+    as_labelled: dict[str, bool] = {}
+    for name, pool in pools.items():
+        same = (pool.correct >= RIGHT_FROM) == (grids[name][0] >= RIGHT_FROM)
+        as_labelled |= dict(zip(_items(pool), same.ravel().tolist(), strict=True))
+    own_labels = [as_labelled[item] for item in labelled.intersection(by_reader)]
+    read = wilson(sum(own_labels), len(own_labels), options.level) if by_reader else None
     gap = max(accuracies, key=lambda row: abs(row.difference.value or 0.0))
     return GraderCheck(
         num_labelled=len(labelled),
@@ -69,11 +76,13 @@ def check_grader(
         right_as_right=rates[0],
         wrong_as_wrong=rates[1],
         accuracies=tuple(accuracies),
+        by_reader=read,
         sentence=(
             f"Against {len(labelled)} labels the grader finds {share(rates[0])} of the right "
             f"answers right and {share(rates[1])} of the wrong ones wrong. The largest correction "
             f"is that of {gap.rewarder}: {percent(gap.graded.value)} becomes "
             f"{share(gap.corrected)}."
+            + (f" Of {read.n} that a model has read, {share(read)} are graded so." if read else "")
         ),
     )
 

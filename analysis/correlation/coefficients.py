@@ -248,9 +248,7 @@ def by_n(
     (n, first), (last_n, last) = known[0], known[-1]
     text = f"r is {written(first)} at n = {n}."
     if len(known) > 1:
-        moves = "grows" if last > first else "falls"
-        moves = "hardly changes" if abs(last - first) < 0.05 else moves
-        text = f"r {moves} with n: {written(first)} at n = {n}, {written(last)} at n = {last_n}."
+        text = f"r is {written(first)} at n = {n} and {written(last)} at n = {last_n}."
     return CorrelationByN(**label.scope, points=tuple(points), sentence=text)
 
 
@@ -266,10 +264,11 @@ def axis_name(axis: str) -> str:
 
 
 def _sentence(pearson: Coefficient, label: Label, r: int, bases: int | None) -> str:
-    where = axis_name(label.axis)
+    where = label.axis if label.outcome else axis_name(label.axis)
+    target = label.outcome or "Best-of-N"
     if label.benchmark:
         where = f"{label.benchmark}'s {where}"
     if pearson.estimate.value is None:
-        return f"{where} against Best-of-N on {label.policy}: {pearson.read}"
+        return f"{where} against {target} on {label.policy}: {pearson.read}"
     without = " without leaked questions" if label.leaks == "out" else ""
-    return f"{where} against Best-of-N on {label.policy}{without}: {evidence(pearson, r, bases)}."
+    return f"{where} against {target} on {label.policy}{without}: {evidence(pearson, r, bases)}."

@@ -115,6 +115,7 @@ class Label:
     n: int | None = None
     primary: bool = False
     too_leaked: str = ""
+    outcome: str = ""
 
     @property
     def scope(self) -> dict[str, Any]:

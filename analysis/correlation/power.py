@@ -24,7 +24,7 @@ from bon.analysis.results import (
 )
 from bon.analysis.results.phrasing import percent, plural, points, scaled
 from bon.analysis.verdict.posterior import CORRELATIONS
-from bon.analysis.verdict.verdict import FEWEST, Axes, first_word
+from bon.analysis.verdict.verdict import FEWEST, Axes, word_of
 from bon.choosing.opinion import Floats
 
 STUDIES = 40
@@ -84,7 +84,7 @@ def what_if(
         f"{correlation.policy}"
     )
     if top.gain.value is not None:
-        text += f", a gain of {points(top.gain.value)}"
+        text += f", {points(top.gain.value)} against pass@1"
     return WhatIf(
         policy=correlation.policy,
         benchmark=correlation.benchmark,
@@ -123,7 +123,7 @@ def outlook(design: Design, true_r: Floats, counted: bool = True) -> NeededRow:
             a, b = rng.normal(size=(2, count))
             axes += np.sqrt(part) * np.stack([a, r * a + np.sqrt(1 - r * r) * b])[:, place]
         axes += np.sqrt(np.array(design.noise))[:, None] * rng.normal(size=(2, n))
-        words.append(first_word(Axes(labels, axes[0], axes[1], error_x, error_y, labels)))
+        words.append(word_of(Axes(labels, axes[0], axes[1], error_x, error_y, labels)))
 
     def rate(*of: str) -> float:
         return float(np.mean([word in of for word in words]))

@@ -1,7 +1,7 @@
 """Go or no-go: does a rewarder gain enough, by the interval of its paired gain?"""
 
 from bon.analysis.results import Answer, Base, BestOfN, Estimate, Gate, Results
-from bon.analysis.results.phrasing import gained, points
+from bon.analysis.results.phrasing import gains_over, points
 from bon.core.errors import BonError
 
 WORDS: dict[Base, str] = {"pass@1": "pass@1", "majority": "majority vote"}
@@ -62,7 +62,7 @@ def _gate(row: BestOfN, minimum: float, over: Base) -> Gate:
         gain=gain,
         answer=answer,
         sentence=(
-            f"{answer}: {row.rewarder} gains {gained(gain)} over {WORDS[over]} on {row.policy}; "
+            f"{answer}: {row.rewarder} {gains_over(gain, WORDS[over])} on {row.policy}; "
             f"required: at least {points(minimum)}"
         ),
     )

@@ -34,7 +34,7 @@ from bon.analysis.results import (
     Recommended,
     Results,
 )
-from bon.analysis.results.phrasing import duration, gained, lost, names, short
+from bon.analysis.results.phrasing import duration, gained, gains_over, lost, names, short
 from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
@@ -425,7 +425,7 @@ def best_of(count: int, rewarder: str, over_free: Estimate) -> str:
     which = f"the best of {count} rewarders, {rewarder}," if count > 1 else rewarder
     if over_free.low is None:
         return f"{which} gains an amount that so few questions do not tell."
-    return f"{which} gains {gained(over_free)} over it."
+    return f"{which} {gains_over(over_free, 'it')}."
 
 
 def cheaper_text(r: Cheaper, unit: CostUnit) -> str:

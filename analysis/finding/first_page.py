@@ -101,7 +101,7 @@ def _right(accuracy: Estimate) -> str:
 def _mean_of(results: Results) -> str:
     """Say over which policies and tasks an accuracy is a mean, where there are several."""
     policies, tasks = [p.policy for p in results.policies], list(results.run.downstream)
-    parts = [f"mean of {names(policies)}"] if len(policies) > 1 else []
+    parts = [f"mean of {names(sorted(policies))}"] if len(policies) > 1 else []
     parts += [f"over {names(tasks)}"] if len(tasks) > 1 else []
     return f"{' '.join(parts)}, " if parts else ""
 

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from bon.analysis.estimators.baselines import ON_PAIRS
 from bon.analysis.results import (
+    HELD,
     PROBABLY,
+    YES,
     BenchmarkResult,
     BestOfN,
     Correlation,
@@ -220,17 +222,19 @@ def _caveats(v: Verdict) -> list[str]:
     reasons = []
     for left in (v.weakest, v.weakest_maker):
         if left is not None and left.p_yes < PROBABLY:
-            kind = "rewarder" if left is v.weakest else "maker"
-            reasons.append(
-                f"Without {left.left_out}, the probability of a yes falls from {chance(v.p_yes)} "
-                f"to {chance(left.p_yes)}: no single {kind} carries a yes."
-            )
+            fall = f"Without {left.left_out}, the probability of a yes falls from "
+            fall += f"{chance(v.p_yes)} to {chance(left.p_yes)}"
+            would_be: Word = "yes" if v.p_yes >= YES else "probably"
+            if left.p_yes < HELD[would_be]:
+                kind = "rewarder" if left is v.weakest else "maker"
+                fall += f": no single {kind} carries a {WORDS[would_be]}"
+            reasons.append(f"{fall}.")
     if _explained(v):
         reasons.append(_adjusted(v))
     if v.p_low is None:
         reasons.append(
             "The counts behind these accuracies are not known, so noise could hide any "
-            "correlation: they never give a no."
+            "correlation: they never give a no, unless r is below 0."
         )
     unknown = [p.rewarder for p in v.points if not p.family]
     if unknown:

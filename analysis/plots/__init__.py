@@ -14,7 +14,7 @@ from bon.analysis.plots.gain_and_cost import gain_and_cost
 from bon.analysis.plots.gains import gains, gains_by_kl
 from bon.analysis.plots.output import inline_svg, save
 from bon.analysis.plots.reliability import reliability
-from bon.analysis.plots.scatter import correlation, verdict
+from bon.analysis.plots.scatter import correlation, published, verdict
 from bon.analysis.plots.style import WIDTHS, NothingToDrawError, Width
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "gains",
     "gains_by_kl",
     "inline_svg",
+    "published",
     "reliability",
     "save",
     "verdict",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bon.analysis.plots.labels import box_of, overlap, place_labels
@@ -33,7 +34,7 @@ from bon.analysis.results import (
     Results,
     Verdict,
 )
-from bon.analysis.results.phrasing import bounded, chance, plural, probability
+from bon.analysis.results.phrasing import bounded, chance, coefficient, plural, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _DASHES = ((0, (4, 2)), (0, (1, 1.6)), (0, (5, 1.5, 1, 1.5)))
 _MAX_LABELS = 40
+_MAX_PANELS = 24
 _PredictionLine = tuple[list[tuple[float, float]], float]
 
 
@@ -86,6 +88,46 @@ def correlation(results: Results | CorrelationReport, *, width: Width = "double"
             _write_r(ax, c, marks)
             _name_references(ax, lines, marks)
             _points(ax, c, kinds, families, [100 * y for _, y in lines])
+    return figure
+
+
+def published(report: CorrelationReport) -> Figure:
+    """Plot a published table: one pair of proportions as `correlation` does, others small.
+
+    Small panels have the units of the table, and name no rewarder.
+    """
+    pairs = list(dict.fromkeys((c.axis, c.outcome) for c in report.correlations))[:_MAX_PANELS]
+    if len(pairs) == 1 and "scale" not in report.units.values():
+        return correlation(report)
+    columns = min(4, len({x for x, _ in pairs} if len({x for x, _ in pairs}) > 1 else pairs))
+    rows = ceil(len(pairs) / columns)
+    with style():
+        figure, axes = new_figure("double", 1.85 * rows + 0.2, rows, columns)
+        for ax in axes[len(pairs) :]:
+            ax.remove()
+        for ax, (x, y) in zip(axes, pairs, strict=False):
+            found = [c for c in report.correlations if (c.axis, c.outcome) == (x, y)]
+            for place, c in enumerate(found):
+                at = [
+                    [100 * v if report.units[column] == "percent" else v for v in values]
+                    for column, values in (
+                        (x, [p.x.value or 0.0 for p in _usable(c)]),
+                        (y, [p.y.value or 0.0 for p in _usable(c)]),
+                    )
+                ]
+                colour = PALETTE[place % len(PALETTE)]
+                ax.plot(*at, "o", markersize=3, color=colour, label=c.policy)
+            first, n = found[0].pearson.estimate, found[0].num_rewarders
+            text = ", ".join(coefficient(c.pearson.estimate.value) for c in found)
+            ax.set_title(
+                f"r = {bounded(first) if len(found) == 1 else text}, n = {n}", fontsize=6.5
+            )
+            ax.set_xlabel(fill(x.replace("_", " "), 24), fontsize=6.5)
+            ax.set_ylabel(fill(y.replace("_", " "), 24), fontsize=6.5)
+            ax.tick_params(labelsize=6)
+        if len(found) > 1:
+            figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
+        fix_layout(figure)
     return figure
 
 
@@ -198,9 +240,12 @@ def _panel(ax: Axes, correlation: Correlation) -> None:
     axis = correlation.axis.removeprefix("group:")
     whole = correlation.axis in ("macro", "overall", "natural")
     kind = f"{axis} accuracy" if whole else f"accuracy, {axis}"
-    ax.set_xlabel(f"{correlation.benchmark or 'reward-benchmark'} {kind} (%)")
     at = f"Best-of-{correlation.n}" if correlation.n else "Best-of-N"
-    ax.set_ylabel(f"{at} accuracy (%)")
+    names = f"{correlation.benchmark or 'reward-benchmark'} {kind}", f"{at} accuracy"
+    if correlation.outcome:
+        names = correlation.axis, correlation.outcome
+    ax.set_xlabel(f"{names[0]} (%)")
+    ax.set_ylabel(f"{names[1]} (%)")
     colour, fit = MUTED, correlation.fit  # no family's colour
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]

@@ -4,7 +4,6 @@ from typing import Literal
 
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
-from bon.analysis.results.prediction import WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
@@ -120,18 +119,27 @@ class Flag(Record):
     sentence: str
 
 
+Unit = Literal["percent", "fraction", "scale"]
+
+
 class CorrelationReport(Record):
-    """The output of `bon correlate TABLE.csv --json`; `outcomes`: with gains by training."""
+    """The output of `bon correlate TABLE.csv --json`.
+
+    A correlation for each policy, benchmark (`axis`) and `outcome`, and a verdict for each pair of
+    the latter; `primary` ones, `columns` and `finding` are of the leading pair. `units` of columns:
+    points of a `scale` are as printed, others are fractions. `agreement`: of outcomes with each
+    other. `without_own`: correlations without the rows of the table's authors.
+    """
 
     schema_version: str = SCHEMA_VERSION
     source: str
     columns: dict[str, str]
-    unit: Literal["percent", "fraction"]
+    units: dict[str, Unit]
     finding: Finding
     correlations: tuple[Correlation, ...]
     verdicts: tuple[Verdict, ...] = ()
-    outcomes: tuple[UpliftCorrelation, ...] = ()
-    what_if: tuple[WhatIf, ...] = ()
+    agreement: tuple[UpliftCorrelation, ...] = ()
+    without_own: tuple[UpliftCorrelation, ...] = ()
     references: tuple[Reference, ...] = ()
     flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

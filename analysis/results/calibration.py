@@ -120,11 +120,15 @@ class CorrectedAccuracy(Record):
 
 
 class GraderCheck(Record):
-    """A grader against labels of some answers: its errors, and accuracies without them."""
+    """A grader against labels of some answers: its errors, and accuracies without them.
+
+    `by_reader`: the share that is graded as labelled of the answers that a model has read.
+    """
 
     num_labelled: int
     share_labelled: float
     right_as_right: Estimate
     wrong_as_wrong: Estimate
     accuracies: tuple[CorrectedAccuracy, ...]
+    by_reader: Estimate | None = None
     sentence: str

@@ -92,13 +92,14 @@ class Correlation(PerAxis):
     """Benchmark accuracy against Best-of-N accuracy at n over rewarders, for one policy.
 
     `too_leaked`: why the primary one includes leaks, where too little remains without them.
-    `num_bases`: of base models, where rewarders share one.
+    `num_bases`: of base models, where rewarders share one. `outcome`: the y of a published table.
     """
 
     leaks: Leaks
     n: int | None
     primary: bool
     too_leaked: str = ""
+    outcome: str = ""
     num_rewarders: int
     num_bases: int | None = None
     points: tuple[Point, ...]

@@ -98,6 +98,13 @@ def gained(estimate: Estimate | None) -> str:
     return scaled(estimate, sign=True, unit=" points")
 
 
+def gains_over(estimate: Estimate, base: str) -> str:
+    """gains +3.2 points [+1.0, +5.4] over it, or differs by −3.2 points [−5.4, −1.0] from it."""
+    falls = _ok(estimate.value) and estimate.value < 0
+    verb, than = ("differs by", "from") if falls else ("gains", "over")
+    return f"{verb} {gained(estimate)} {than} {base}"
+
+
 def lost(estimate: Estimate | None) -> str:
     """A loss, unsigned unless it is a gain: 3.2 points [1.0, 5.4]."""
     return scaled(estimate, unit=" points")

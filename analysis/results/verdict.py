@@ -14,6 +14,9 @@ STRONG = 0.5
 YES, PROBABLY, SURE = 0.95, 0.8, 0.95
 """Probabilities from which the words hold; `SURE` is that of the other words."""
 
+HELD = {"yes": PROBABLY, "probably": 0.5}
+"""P(yes) that must remain without any one rewarder, and without any one maker."""
+
 
 class Without(Record):
     """P(yes) when a rewarder, or all rewarders of a maker, are left out."""
@@ -48,11 +51,13 @@ class Verdict(Record):
     density: posterior of r on an even grid from −.99 to .99. weakest, weakest_maker: what lowers
     P(yes) most when left out. guessed: P(yes) where base models guessed from names are read the
     other way, as shared or as different. adjusted: at equal size and other known properties.
+    outcome: the column of a published table.
     """
 
     benchmark: str = ""
     axis: str = ""
     leaks: Leaks = "in"
+    outcome: str = ""
     word: Word
     num_rewarders: int
     num_bases: int

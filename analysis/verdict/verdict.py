@@ -2,13 +2,14 @@
 
 - yes: P(yes) = P(one line) · P(r > .5) is at least .95, and stays at least .8 without any single
   rewarder and without any single maker;
-- probably: P(yes) is at least .8;
+- probably: P(yes) is at least .8, and stays at least .5 without any of them;
 - no: P(r < .5) is at least .95, called weak if also P(r > 0) is, and reverse if P(r < 0) is;
   On either axis at least half of the variance between rewarders must be true: noise shows no "no";
 - perhaps: P(r > 0) is at least .95, and separate groups are not the likelier account;
 - cannot tell: anything else, above all noise.
 
-An axis without counts has an unknown measurement error: it is taken as none, and there is no "no".
+An axis without counts has an unknown measurement error: it is taken as none, and there is no "no"
+but a reverse one, as noise weakens r and turns no sign.
 A yes counts base models that are guessed from names both as stated and as different, and takes the
 lower probability.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 from bon.analysis.results import Estimate
 from bon.analysis.results.verdict import (
+    HELD,
     PROBABLY,
     STRONG,
     SURE,
@@ -41,8 +43,9 @@ FEWEST = 5
 GAP = 0.05
 RELIABLE = 0.5
 LEVEL = 0.95
-MOST_LEFT_OUT = 50
-"""Rewarders that are left out one by one; of more, those farthest from the middle."""
+MOST_LEFT_OUT, FEW_LEFT_OUT = 50, 3
+"""Rewarders that are left out one by one, farthest from the middle; the few decide the word in 99
+of 100 studies, and are enough where studies are simulated."""
 
 
 @dataclass(frozen=True)
@@ -121,17 +124,10 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
         )
         without_guesses = other.p_yes
     counted = axes.x_errors is not None and axes.y_errors is not None
-    word, rewarder, maker = _word(axes, read, counted), None, None
-    if read.p_yes >= PROBABLY:
-        rewarder = _weakest(
-            axes, [(axes.names[i], np.arange(len(axes.x)) != i) for i in _farthest(axes)]
-        )
-        maker = _weakest(axes, [(name, np.array(axes.makers) != name) for name in _makers(axes)])
-        if word == "yes" and any(w is not None and w.p_yes < PROBABLY for w in (rewarder, maker)):
-            word = "probably"
+    rewarder, maker = _weakest(axes, read)
     post = read.posterior
     return Verdict(
-        word=word,
+        word=_word(axes, read, counted, (rewarder, maker)),
         num_rewarders=len(axes.x),
         num_bases=len(set(axes.families())),
         p_yes=read.p_yes,
@@ -153,10 +149,12 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
     )
 
 
-def first_word(axes: Axes) -> Word:
-    """Return the word that holds without leaving rewarders out, for simulated studies."""
-    counted = axes.x_errors is not None and axes.y_errors is not None
-    return _word(axes, _read(axes), counted) if _usable(axes) else "cannot tell"
+def word_of(axes: Axes) -> Word:
+    """Return the word of a simulated study, leaving few rewarders out."""
+    if not _usable(axes):
+        return "cannot tell"
+    counted, read = axes.x_errors is not None and axes.y_errors is not None, _read(axes)
+    return _word(axes, read, counted, _weakest(axes, read, FEW_LEFT_OUT))
 
 
 def p_yes(axes: Axes) -> float | None:
@@ -182,18 +180,21 @@ def _read(axes: Axes, covariates: Floats | None = None) -> _Read:
     return _Read(post, x, y)
 
 
-def _word(axes: Axes, read: _Read, counted: bool) -> Word:
+def _word(axes: Axes, read: _Read, counted: bool, left: Sequence[Without | None]) -> Word:
     post = read.posterior
     rises, strong = post.above(0.0), post.above(STRONG)  # P(yes) is at most the second
-    if strong >= YES and read.p_yes >= YES:
+    held = min((w.p_yes for w in left if w is not None), default=1.0)
+    if strong >= YES and read.p_yes >= YES and held >= HELD["yes"]:
         return "yes"
     if counted and 1 - strong >= SURE and min(post.reliability) >= RELIABLE:
         if rises >= SURE:
             return "weak"
         falls = 1 - rises >= SURE and accounts(axes.x, -axes.y).groups <= 0.5
         return "reverse" if falls else "no"
-    if strong >= PROBABLY and read.p_yes >= PROBABLY:
+    if strong >= PROBABLY and read.p_yes >= PROBABLY and held >= HELD["probably"]:
         return "probably"
+    if not counted and 1 - rises >= SURE and accounts(axes.x, -axes.y).groups <= 0.5:
+        return "reverse"
     return "perhaps" if rises >= SURE and read.accounts.groups <= 0.5 else "cannot tell"
 
 
@@ -213,20 +214,28 @@ def _makers(axes: Axes) -> list[str]:
     return [m for m, count in counts.items() if count > 1 and len(axes.x) - count >= FEWEST]
 
 
-def _farthest(axes: Axes) -> list[int]:
-    """Return the rewarders without any one of which a yes must hold, in their order."""
+def _weakest(
+    axes: Axes, read: _Read, most: int = MOST_LEFT_OUT
+) -> tuple[Without | None, Without | None]:
+    """Return the rewarder and the maker that lower P(yes) most when left out, where it matters."""
+    if read.posterior.above(STRONG) < PROBABLY or read.p_yes < PROBABLY:
+        return None, None
     far = sum(((v - v.mean()) / v.std()) ** 2 for v in (axes.x, axes.y))
-    return sorted(np.argsort(far)[-MOST_LEFT_OUT:].tolist())
-
-
-def _weakest(axes: Axes, parts: Sequence[tuple[str, Floats]]) -> Without | None:
-    """Return what lowers P(yes) most when left out."""
-    values = [
-        Without(left_out=name, p_yes=value)
-        for name, kept in parts
-        if (value := p_yes(axes.keep(np.flatnonzero(kept)))) is not None
-    ]
-    return min(values, key=lambda w: w.p_yes, default=None)
+    rewarders = [(axes.names[i], np.arange(len(axes.x)) != i) for i in np.argsort(far)[-most:]]
+    makers = [(name, np.array(axes.makers) != name) for name in _makers(axes)]
+    rewarder, maker = (
+        min(
+            (
+                Without(left_out=name, p_yes=value)
+                for name, kept in parts
+                if (value := p_yes(axes.keep(np.flatnonzero(kept)))) is not None
+            ),
+            key=lambda w: w.p_yes,
+            default=None,
+        )
+        for parts in (rewarders, makers)
+    )
+    return rewarder, maker
 
 
 def _adjusted(axes: Axes) -> Adjusted | None:

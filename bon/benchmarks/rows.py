@@ -210,7 +210,9 @@ def _json(file: Path) -> Iterator[dict[str, Any] | BadRow]:
         rows = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise BonError(f"{file} is not JSON: {error}", "check the file") from None
-    if isinstance(rows, dict) and len(rows) == 1:  # {"pairs": [...]} and the like
+    if isinstance(rows, dict) and rows and all(map(str.isdecimal, rows)):  # {"0": {...}, "1": ...}
+        rows = [*rows.values()]
+    elif isinstance(rows, dict) and len(rows) == 1:  # {"pairs": [...]} and the like
         (rows,) = rows.values()
     if not isinstance(rows, list):
         raise BonError(f"{file} does not hold a list of rows", "give one list, or use .jsonl")

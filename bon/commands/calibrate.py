@@ -1,6 +1,5 @@
 """`bon calibrate`: a rewarder against labels."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,6 @@ from bon.core.errors import EXIT_CODES, BonError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from bon.analysis.results.calibration import Calibration
 
 
 def calibrate(
@@ -44,9 +41,11 @@ def calibrate(
     as_json: options.Json = False,
 ) -> None:
     """Measure a judge against labels; with --min exit code 0 go, 4 no-go, 3 inconclusive."""
+    from bon.analysis import plots
     from bon.analysis.calibration.calibrate import agreement_of, metrics, requirements
     from bon.analysis.calibration.calibrate import calibrate as measure
     from bon.analysis.results import Options
+    from bon.commands.decide import save
     from bon.commands.decide_text import calibration_text
     from bon.curating.labelling.single_answers import labels_of_answers
     from bon.running.labelled_votes import check_columns, labels_of, votes_of, with_labels
@@ -77,8 +76,9 @@ def calibrate(
         people=people,
         left_out=votes.attrs.get("left_out", ""),
     )
-    if out is not None:
-        _write(result, out)
+    rated = any(row.reliability for row in result.rewarders)
+    figures = {"reliability": plots.reliability(result)} if out and rated else {}
+    save(out, "calibration", result.model_dump(mode="json"), figures)
     checks = requirements(result, required)
     value = {**result.model_dump(mode="json"), "requirements": checks} if checks else result
     emit(value, lambda: calibration_text(result, checks), as_json)
@@ -95,13 +95,3 @@ def _of(votes: "pd.DataFrame", rewarder: str | None, source: Path) -> "pd.DataFr
     if rewarder not in names:
         raise BonError(f"{source} has no rewarder {rewarder!r}", f"one of {', '.join(names)}")
     return votes[votes["rewarder"] == rewarder]
-
-
-def _write(result: "Calibration", out: Path) -> None:
-    from bon.analysis import plots
-    from bon.core.files import write_atomic
-
-    out.mkdir(parents=True, exist_ok=True)
-    write_atomic(out / "calibration.json", json.dumps(result.model_dump(mode="json"), indent=1))
-    if any(row.reliability for row in result.rewarders):
-        plots.save(plots.reliability(result), out / "reliability")

@@ -99,7 +99,7 @@ def pool(
     pooled = pool_runs(read_runs(directories))
     names = ["forest", *(f"forest_{i + 1}" for i in range(1, len(pooled)))]
     figures = dict(zip(names, map(plots.forest, pooled), strict=False)) if out else {}
-    _save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
+    save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
     emit(pooled, lambda: "\n\n".join(map(pooled_text, pooled)), as_json)
 
 
@@ -121,7 +121,7 @@ def recommend(
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
     priced = any(row.cost is not None for row in advice.rewarders)
     figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out and priced else {}
-    _save(out, "recommendation", advice.model_dump(mode="json"), figures)
+    save(out, "recommendation", advice.model_dump(mode="json"), figures)
     emit(
         advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json
     )
@@ -130,19 +130,27 @@ def recommend(
 def correlate(
     table: Annotated[
         Path,
-        Argument(help="CSV: rewarder, benchmark scores, Best-of-N, training gains, family."),
+        Argument(help="CSV: rewarder, benchmark scores, outcomes such as best_of_8, family."),
     ],
+    outcome: Annotated[
+        list[str] | None,
+        Option(metavar="COLUMN", help="A column to predict; repeatable. Default: by their names."),
+    ] = None,
+    benchmark: Annotated[
+        list[str] | None,
+        Option(metavar="COLUMN", help="A column that predicts; repeatable. Default: all others."),
+    ] = None,
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Correlate published benchmark scores with Best-of-N accuracy and training gains."""
+    """Correlate published benchmark scores with Best-of-N accuracy or other outcomes."""
     from bon.analysis import plots
     from bon.analysis.published import correlate_table
     from bon.commands.decide_text import correlation_text
 
-    results = correlate_table(table)
-    figures = {"correlation": plots.correlation(results)} if out and results.correlations else {}
-    _save(out, "correlation", results.model_dump(mode="json"), figures)
+    results = correlate_table(table, outcomes=outcome or (), benchmarks=benchmark or ())
+    figures = {"correlation": plots.published(results)} if out and results.correlations else {}
+    save(out, "correlation", results.model_dump(mode="json"), figures)
     emit(results, lambda: correlation_text(results) + (f"\n{out}" if out else ""), as_json)
 
 
@@ -235,7 +243,7 @@ def _report(directory: Path) -> Path:
     return (directory if directory.is_dir() else directory.parent) / "report.html"
 
 
-def _save(out: Path | None, name: str, value: Any, figures: "Mapping[str, Figure]") -> None:
+def save(out: Path | None, name: str, value: Any, figures: "Mapping[str, Figure]") -> None:
     """Write NAME.json and the figures into a folder."""
     if out is None:
         return

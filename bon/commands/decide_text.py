@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from bon.analysis.finding.verdict import answer
 from bon.analysis.results import (
     CorrelationReport,
     PooledRuns,
@@ -15,15 +16,21 @@ from bon.analysis.results.calibration import (
     Requirement,
     RewarderCalibration,
 )
-from bon.analysis.results.phrasing import bounded, gained, names, percent, probability, share, short
+from bon.analysis.results.phrasing import (
+    bounded,
+    coefficient,
+    gained,
+    names,
+    percent,
+    plural,
+    probability,
+    share,
+    short,
+)
 from bon.core.console import show_listing
 
-MAX_QUESTIONS = 20
-"""Questions listed; --json lists all."""
-
-
-MAX_RESPONSES = 20
-"""Responses listed; --json lists all."""
+MAX_LISTED = 20
+"""Questions or responses listed; --json lists all."""
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
@@ -48,7 +55,7 @@ def comparison_text(differences: Iterable[RunDifference]) -> str:
         )
         if row.changed:
             lines += ["", f"{row.rewarder} on {row.policy}, right before and after:"]
-            changed = row.changed[:MAX_QUESTIONS]
+            changed = row.changed[:MAX_LISTED]
             lines += [f"  {c.before:4.2f}  {c.after:4.2f}  {c.id}" for c in changed]
             if more := len(row.changed) - len(changed):
                 lines.append(f"  and {more:,} more (--json lists them all)")
@@ -104,33 +111,16 @@ def recommendation_text(advice: Recommendation) -> str:
 
 def correlation_text(report: CorrelationReport) -> str:
     """Format the correlations of a published table."""
-    finding = report.finding
-    lines = []
-    rows = [
-        {
-            "policy": row.policy,
-            "benchmark score": row.axis,
-            "n": row.num_rewarders,
-            "Pearson": bounded(row.pearson.estimate),
-            "p": probability(row.pearson.p_value).removeprefix("p ").removeprefix("= "),
-            "Spearman": bounded(row.spearman.estimate),
-        }
-        for row in report.correlations
-    ]
-    lines.append(show_listing(rows))
-    if report.outcomes:
-        gains = [
-            {
-                "policy": row.policy,
-                "trained": row.method,
-                "predictor": row.x,
-                "n": row.num_rewarders,
-                "Pearson": bounded(row.r),
-                "Spearman": bounded(row.spearman),
-            }
-            for row in report.outcomes
+    finding, lines = report.finding, [show_listing(list(_pairs(report)))]
+    known = [row for row in report.agreement if row.r.value is not None]
+    if known:
+        least = min(known, key=lambda row: row.r.value or 0.0)
+        lines += [
+            "",
+            f"Outcomes with each other: r is {coefficient(least.r.value)} between {least.x} and "
+            f"{least.method} over {plural(least.num_rewarders, 'rewarder')}"
+            + (f", the least of {len(known)} pairs." if len(known) > 1 else "."),
         ]
-        lines += ["", "Gains by training:", show_listing(gains)]
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
@@ -140,6 +130,32 @@ def correlation_text(report: CorrelationReport) -> str:
         if texts:
             lines += ["", f"{title}:", *bullets(texts)]
     return "\n".join([*lines, "", finding.sentence])
+
+
+def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
+    """Tabulate pairs of columns; the verdict, of the mean over policies, at the first of these."""
+    verdicts = {(v.axis, v.outcome): v for v in report.verdicts}
+    without = {(row.policy, row.x, row.method): row for row in report.without_own}
+    several = len({c.policy for c in report.correlations}) > 1
+    shown = set()
+    for c in report.correlations:
+        pair = c.axis, c.outcome
+        v = verdicts.get(pair)
+        row: dict[str, object] = {"policy": c.policy} if several else {}
+        row |= {
+            "benchmark": c.axis,
+            "outcome": c.outcome,
+            "n": c.num_rewarders,
+            "r": bounded(c.pearson.estimate),
+            "verdict": "" if pair in shown else answer(v) if v else "Cannot tell",
+        }
+        if own := without.get((c.policy, *pair)):
+            row["r without own rows (n)"] = f"{bounded(own.r)} ({own.num_rewarders})"
+        yield row | {
+            "p": probability(c.pearson.p_value).removeprefix("p ").removeprefix("= "),
+            "Spearman": bounded(c.spearman.estimate),
+        }
+        shown.add(pair)
 
 
 def calibration_text(result: Calibration, requirements: Iterable[Requirement] = ()) -> str:
@@ -215,7 +231,7 @@ def regrade_text(regraded: Regraded) -> str:
             "question": row.id,
             "ending": f"…{' '.join(row.ending.split())[-60:]}",
         }
-        for row in regraded.differ[:MAX_RESPONSES]
+        for row in regraded.differ[:MAX_LISTED]
     ]
     changed = percent(len(regraded.differ) / regraded.num_answers)
     lines = [

@@ -21,7 +21,8 @@ BASELINES = ("random", "first", "majority", "longest", "logprob", "oracle")
 """Names of what needs no rewarder; results list them among the rewarders."""
 
 BY_MODEL = "llm"
-"""The grader that is a model; its grades are judgements of the run, by text key in `meta`."""
+"""The grader that is a model, whose grades are judgements of the run, by text key in `meta`; and
+the extractor that asks one for what rules leave unread."""
 
 LMMS_EVAL = "lmms_eval:"
 """Begins the names of lmms-eval's tasks, which are benchmarks and grade whole responses."""

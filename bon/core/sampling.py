@@ -2,19 +2,12 @@
 
 from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from bon.core.validation import MAX_ITEMS, Word, without_booleans
+from bon.core.validation import MAX_ITEMS, Strict, Word
 
 
-class Sampling(BaseModel):
+class Sampling(Strict):
     """Sampling settings, never inherited from the model's own defaults.
 
     `temperature: 0` is greedy; `top_k: 0`, `top_p: 1` and `repetition_penalty: 1`
@@ -22,20 +15,13 @@ class Sampling(BaseModel):
     ended after so many tokens, and `max_tokens` limits its answer; without, both together.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    temperature: float = Field(1.0, ge=0, le=100, allow_inf_nan=False)
+    temperature: float = Field(1.0, ge=0, le=100)
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0, le=1_000_000)
     max_tokens: int = Field(1024, ge=1, le=1_000_000)
     max_thinking_tokens: int | None = Field(None, ge=1, le=1_000_000)
     stop: tuple[Word, ...] = Field((), max_length=MAX_ITEMS)
     repetition_penalty: float = Field(1.0, gt=0, le=10)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers(cls, data: Any) -> Any:
-        return without_booleans(cls, data)
 
     @property
     def max_new_tokens(self) -> int:

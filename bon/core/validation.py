@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from bon.core.errors import BonError, shown, suggestion
@@ -62,27 +69,35 @@ class Origin:
         return Origin(self.name, {**set_here, **rest})
 
 
-def without_booleans(model: type[BaseModel], data: Any) -> Any:
-    """Replace `true` where a model expects a number by what no number is: it would count as 1."""
+class Strict(BaseModel):
+    """Base model that refuses unknown keys, infinite numbers, and `true` where a number goes."""
 
-    def replaced(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [*map(replaced, value)]
-        return object() if isinstance(value, bool) else value
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
-    def leaves(annotation: Any) -> set[Any]:
-        inner = set().union(*map(leaves, get_args(annotation)))
-        return inner or {annotation}
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: Any) -> Any:
+        """Replace `true` in place of a number by what no number is: it would count as 1."""
+        if not isinstance(data, Mapping):
+            return data
+        changed = dict(data)
+        for name, info in cls.model_fields.items():
+            key, kinds = info.alias or name, _leaves(info.annotation)
+            if key in data and kinds & {int, float} and not kinds & {bool, Any}:
+                changed[key] = _without_booleans(data[key])
+        return changed
 
-    if not isinstance(data, Mapping):
-        return data
-    changed = dict(data)
-    for name, info in model.model_fields.items():
-        key = info.alias or name
-        kinds = leaves(info.annotation)
-        if key in data and kinds & {int, float} and not kinds & {bool, Any}:
-            changed[key] = replaced(data[key])
-    return changed
+
+def _without_booleans(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [*map(_without_booleans, value)]
+    return object() if isinstance(value, bool) else value
+
+
+def _leaves(annotation: Any) -> set[Any]:
+    return set().union(*map(_leaves, get_args(annotation))) or {annotation}
 
 
 def is_address(url: str) -> bool:

@@ -1,1 +1,1 @@
-"""A reward benchmark from judged runs: propose, draft, annotate, audit, freeze, predict."""
+"""A reward benchmark from judged runs or preference sets: draw, label, audit, freeze."""

@@ -63,11 +63,7 @@ class Freezing:
     anyway: str = ""
 
     def write(self) -> Frozen:
-        """Write everything to a temporary folder first, so that a version is complete or absent.
-
-        Raises:
-            BonError: the audit is missing, outdated or objects; a licence forbids it; it exists.
-        """
+        """Write everything to a temporary folder first, so that a version is complete or absent."""
         self._check()
         licence = self.licence
         folder, held_out = self.folder, self.folder.with_name(f"{self.folder.name}-held-out")
@@ -114,7 +110,7 @@ class Freezing:
         except ValidationError:
             raise BonError(f"{path} is from another version", fix) from None
         for other in (self.bench.items_path, self.bench.annotations_path, self.bench.recipe_path):
-            if _is_newer(other, path):
+            if other.is_file() and other.stat().st_mtime > path.stat().st_mtime:
                 raise BonError(f"{other.name} changed after the audit", fix)
         return audit
 
@@ -260,10 +256,6 @@ class Freezing:
             )
             labels = labels.model_copy(update={"annotators": annotators})
         return self.audit.model_copy(update={"missing": missing, "labels": labels})
-
-
-def _is_newer(path: Path, other: Path) -> bool:
-    return path.is_file() and path.stat().st_mtime > other.stat().st_mtime
 
 
 def _write_checksums(folder: Path) -> None:

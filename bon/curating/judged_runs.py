@@ -50,9 +50,6 @@ def begin(
     """Check the runs or preference sets and write recipe.yaml into the folder.
 
     sets: each a benchmark of pairs, BENCHMARK:FILE or a file of pairs.
-
-    Raises:
-        BonError: a source cannot be used, or the folder already has a recipe.
     """
     bench = Workbench(out)
     if bench.recipe_path.exists():

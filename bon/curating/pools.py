@@ -114,13 +114,11 @@ def _questions(runs: Sequence[JudgedRun], pools: Pools) -> list[Question]:
     leaked = {leak.question for leak in find_leaks(list(every.values()), pairs)}
     first = {signature_of(question): question.key for question in reversed(rows)}
     copies = every.keys() - first.values()
-    rows = pools.keep("questions with their images", rows, _has_images)
+    rows = pools.keep(
+        "questions with their images", rows, lambda q: all(Path(i.path).is_file() for i in q.images)
+    )
     rows = pools.keep("questions that occur once", rows, lambda q: q.key not in copies)
     return pools.keep("questions of no reward benchmark", rows, lambda q: q.key not in leaked)
-
-
-def _has_images(question: Question) -> bool:
-    return all(Path(image.path).is_file() for image in question.images)
 
 
 def _candidates(
@@ -129,10 +127,9 @@ def _candidates(
     unique = {
         row.key: row
         for run in runs
-        for policy in run.setup.policies
         for question in run.store.questions()
         if question.key in questions
-        for row in run.store.candidates(policy.spec, question.key, policy.card.n)
+        for row in run.setup.candidates(run.store, question.key)
     }
     rows = pools.keep(
         "answers with a text",

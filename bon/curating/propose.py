@@ -73,9 +73,6 @@ def propose(bench: Workbench, *, quiet: bool = False) -> Proposal:
     """Draw the items of the recipe and write items.parquet, pairs.parquet and proposal.json.
 
     The same sources and recipe give the same items.
-
-    Raises:
-        BonError: nothing can be drawn, or annotated items would disappear.
     """
     recipe = bench.recipe
     items, drawn = (_from_sets if recipe.pairs else _from_runs)(bench, quiet)

@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 from pydantic import Field, model_validator
 
-from bon.core.validation import validate
-from bon.experiment.config import DatasetSpec, Strict
+from bon.core.validation import Strict, validate
+from bon.experiment.config import DatasetSpec
 from bon.experiment.yamlfile import read_document
 
 TAGS = (

@@ -27,12 +27,14 @@ from bon.core.ledger import Ledger
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
 from bon.dispatch.nodes import check_width, has_room, lacking
-from bon.dispatch.source import Source
+from bon.dispatch.source import UPSTREAM, Source
 from bon.dispatch.worker import Host, ModelSpec, Reply
 from bon.experiment.config import ClusterConfig, Placement
 
 SPLIT_AFTER = 2
 BLAME_AFTER = 4
+HOPELESS_AT_FIRST, HOPELESS = 12, 40
+"""Deaths of a model's workers after which no item is to blame: before its first reply, later."""
 CLOSE_SECONDS = 60.0
 START_SECONDS = 60.0
 CHECK_SECONDS = 1.0
@@ -228,9 +230,9 @@ class Dispatcher:
                 break
 
     def _make_room(self) -> None:
-        """Stop groups that wait for candidates of others which wait for room."""
+        """Stop groups that wait for others which wait for room."""
         waiting = [s for group in self._waiting for s in group.sources if not s.finished]
-        if any(source.stage == "generate" for source in waiting):
+        if any(source.stage in UPSTREAM for source in waiting):
             for group in [group for group in self._running if group.idle and not group.finished]:
                 self._stop_group(group)
                 self._waiting.append(group)
@@ -478,7 +480,7 @@ class Dispatcher:
                 for task in batch.tasks:
                     self._requeue(group, Batch(batch.source, [task], alone=True))
         for model in models - self._stopped:
-            if group.hopeless(model):
+            if group.deaths[model] >= (HOPELESS if model in group.answered else HOPELESS_AT_FIRST):
                 batch = next(batch for batch in blamed if batch.source.model == model)
                 reason = f"its workers died {group.deaths[model]} times and nothing came back"
                 self._handle(batch.source, Reply(failure=f"{reason}: {batch.reason}"))

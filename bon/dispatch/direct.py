@@ -20,7 +20,7 @@ from bon.core.images import ImageError, encode, open_image
 from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, ImageRef, Judgement, Question
 from bon.core.text import option_letters
-from bon.dispatch.worker import Host, JudgeTask, ModelSpec, Payload, PolicySpec, Reply, RewarderSpec
+from bon.dispatch.worker import Host, JudgeTask, ModelSpec, Payload, Reply
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
@@ -97,7 +97,7 @@ class Direct:
         """
         card = rewarder.card
         protocol = Protocol(rewarder.spec, card.votes, design, RETRIES)
-        spec = RewarderSpec(rewarder, protocol, remote_code)
+        spec = ModelSpec(rewarder, remote_code, protocol)
         reply = await self._run(f"{rewarder.spec}:{design}", spec, JudgeTask(item, (), card.votes))
         _raise_if_all_failed(card.name, reply.judgements)
         return list(reply.judgements)
@@ -112,7 +112,8 @@ class Direct:
         options = question.options or ("",)  # answer extraction needs one; its result is unused
         key = question.record.key
         ask = Ask(key, question.messages(policy), options, tuple(range(n)))
-        reply = await self._run(policy.spec, PolicySpec(policy, RETRIES, remote_code), ask)
+        spec = ModelSpec(policy, remote_code, retries=RETRIES)
+        reply = await self._run(policy.spec, spec, ask)
         _raise_if_all_failed(policy.card.name, reply.candidates)
         return [row for row in reply.candidates if row.outcome != "error"]
 

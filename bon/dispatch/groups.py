@@ -14,9 +14,6 @@ MAX_BATCH = 128
 MIN_BATCH = 8
 BATCH_SECONDS = 2.0
 
-HOPELESS_AT_FIRST = 12
-HOPELESS = 40
-
 
 @dataclass(eq=False)
 class Batch:
@@ -111,11 +108,6 @@ class Group:
     def names(self) -> str:
         """Its models, for messages."""
         return ", ".join(sorted(self.specs))
-
-    def hopeless(self, model: str) -> bool:
-        """Whether workers die whatever the model is asked: no item is to blame."""
-        limit = HOPELESS if model in self.answered else HOPELESS_AT_FIRST
-        return self.deaths[model] >= limit
 
     def batch_size(self, source: Source, config: ClusterConfig) -> int:
         """Return the size of a source's next batch.

@@ -7,7 +7,9 @@ from typing import ClassVar, Literal
 from bon.dispatch.worker import Payload
 from bon.storage.store import Store
 
-Stage = Literal["generate", "benchmark", "grade", "judge", "repeat"]
+Stage = Literal["generate", "read", "benchmark", "grade", "judge", "repeat"]
+UPSTREAM: tuple[Stage, ...] = ("generate", "read")
+"""The stages that others wait for, and whose rows are new work for them."""
 
 
 class Source(ABC):

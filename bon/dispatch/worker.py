@@ -27,7 +27,7 @@ from bon.engines.fields import EngineSettings
 from bon.engines.free_gpu_memory import alone_on_gpus, wait_for_room
 from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, settings_of
-from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.config import Card, RewarderCard
 from bon.experiment.prompts import absent
 from bon.policies import generate
 from bon.policies.generate import Ask
@@ -38,29 +38,21 @@ from bon.rewarders.item_judging import Call, Protocol
 
 
 @dataclass(frozen=True)
-class PolicySpec:
-    """A policy to run; a failed item is tried `retries` more times."""
+class ModelSpec:
+    """A model to run: a rewarder with its `protocol`, or a policy.
 
-    loaded: Loaded[PolicyCard]
-    retries: int
-    remote_code: bool = False
-
-
-@dataclass(frozen=True)
-class RewarderSpec:
-    """A rewarder to run.
-
-    `own` is a class registered with the driver, pickled because workers cannot import it.
+    A policy's failed item is tried `retries` more times. `own` is a class registered with the
+    driver, pickled because workers cannot import it.
     """
 
-    loaded: Loaded[RewarderCard]
-    protocol: Protocol
+    loaded: Loaded[Any]
     remote_code: bool = False
+    protocol: Protocol | None = None
+    retries: int = 0
     own: type[Rewarder] | None = None
 
 
 CLOSE_SECONDS = 10.0
-ModelSpec = PolicySpec | RewarderSpec
 RowT = TypeVar("RowT")
 
 
@@ -189,7 +181,7 @@ class Host:
             try:
                 engine, loading = await self._engine(spec)
                 with self._clock.share() as spent:
-                    if isinstance(spec, PolicySpec):
+                    if spec.protocol is None:
                         sampled = await _in_turn(_sample(spec, engine, payloads))
                         reply = Reply(candidates=sampled[0], bought=sampled[1])
                     else:
@@ -282,7 +274,7 @@ def _load(card: Card, settings: EngineSettings, share: float) -> Engine:
 
 
 def _sample(
-    spec: PolicySpec, engine: Engine, payloads: Sequence[Payload]
+    spec: ModelSpec, engine: Engine, payloads: Sequence[Payload]
 ) -> Iterator[Coroutine[Any, Any, list[Candidate]]]:
     async def sampled(ask: Ask) -> list[Candidate]:
         with answer_key(ask.answer_key):
@@ -293,10 +285,11 @@ def _sample(
 
 
 def _judge(
-    spec: RewarderSpec, engine: Engine, payloads: Sequence[Payload]
+    spec: ModelSpec, engine: Engine, payloads: Sequence[Payload]
 ) -> Iterator[Coroutine[Any, Any, list[Judgement]]]:
-    card = spec.loaded.card
+    card: RewarderCard = spec.loaded.card
     rewarder = make_rewarder(card, spec.loaded.prompt, engine, spec.own)
+    assert spec.protocol is not None
     for task in payloads:
         if not isinstance(task, JudgeTask):
             continue

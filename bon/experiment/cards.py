@@ -50,29 +50,19 @@ _NEEDS = {
 
 
 @dataclass(frozen=True)
-class Specs:
-    """The hashes under which a card's rows are stored, without the code of a rewarder class.
-
-    `card` leaves out the rule that parses stored replies, since another rule parses them again;
-    `with_rule` includes it.
-    """
-
-    card: str
-    with_rule: str = ""
-
-
-@dataclass(frozen=True)
 class Loaded(Generic[CardT]):
-    """A card with its folder, its prompt, its specs and the validated settings of its engine.
+    """A card with its folder, its prompt and the validated settings of its engine.
 
-    `code` is the hash of a rewarder class's code. `stored` is the spec of the rows that are read,
-    if not the current one (bon.work.stored_specs).
+    `card_spec` hashes all that shapes its rows but the code of a rewarder class (`code`) and the
+    rule that parses stored replies, since another rule parses them again; `with_rule` includes it.
+    `stored` is the spec of the rows that are read, if not the current one (bon.work.stored_models).
     """
 
     card: CardT
     base: Path
     prompt: Prompt
-    specs: Specs
+    card_spec: str
+    with_rule: str
     settings: EngineSettings
     code: str = ""
     stored: str = ""
@@ -85,7 +75,7 @@ class Loaded(Generic[CardT]):
     @property
     def own_spec(self) -> str:
         """The hash of all that shapes the output."""
-        return content_key(self.specs.card, self.code) if self.code else self.specs.card
+        return content_key(self.card_spec, self.code) if self.code else self.card_spec
 
     @property
     def table(self) -> str:
@@ -192,13 +182,12 @@ def _load(
     )
     if system.id:
         prompt = replace(prompt, system=system)
-    specs = specs_of(card, path.parent, prompt, seed)
     where = f"{here.place(('engine_args',))}: card {card.name!r}"
     if getattr(card, "kind", "") == "ensemble":  # runs no engine
         settings = read_settings("none", {})
     else:
         settings = read_settings(card.engine, _engine_arguments(card), where)
-    return Loaded(card, path.parent, prompt, specs, settings)
+    return Loaded(card, path.parent, prompt, *specs_of(card, path.parent, prompt, seed), settings)
 
 
 def _prompt(card: Card, key: str, base: Path, origin: Origin) -> Prompt:
@@ -273,8 +262,8 @@ def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
     )
 
 
-def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
-    """Compute the specs of a card whose relative paths start from `base`."""
+def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> tuple[str, str]:
+    """Compute `card_spec` and `with_rule` of a card whose relative paths start from `base`."""
     shaping = card.model_dump(
         mode="json",
         include={
@@ -291,7 +280,7 @@ def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
     reparses = isinstance(card, RewarderCard) and card.stored_rule is not None
     with_rule = content_key(shaping, arguments, *rest)
     without_rule = {**shaping, **dict.fromkeys(_RULES)}
-    return Specs(content_key(without_rule, arguments, *rest) if reparses else with_rule, with_rule)
+    return content_key(without_rule, arguments, *rest) if reparses else with_rule, with_rule
 
 
 def _fingerprint(base: Path, model: str) -> str:

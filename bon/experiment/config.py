@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -32,10 +31,10 @@ from bon.core.validation import (
     Location,
     Name,
     Number,
+    Strict,
     Text,
     Word,
     validate,
-    without_booleans,
 )
 from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
@@ -44,19 +43,6 @@ MAX_DATASETS, MAX_MODELS, MAX_STEPS = 16, 128, 1024
 
 Columns = Annotated[dict[Name, Name], Field(max_length=MAX_ITEMS)]
 Words = Annotated[tuple[Word, ...], Field(max_length=MAX_ITEMS)]
-
-
-class Strict(BaseModel):
-    """Base model that refuses unknown keys and infinite numbers."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers(cls, data: Any) -> Any:
-        return without_booleans(cls, data)
 
 
 class UpstreamPrompt(Strict):
@@ -205,12 +191,6 @@ class Card(Strict):
         price = self.price if self.engine == "openai" else None
         return price is not None and price.input_per_million + price.output_per_million > 0
 
-    @property
-    def is_unpriced(self) -> bool:
-        """Whether its model is behind an endpoint and nobody says what it costs."""
-        elsewhere = self.engine == "openai" and bool(self.engine_args.get("base_url"))
-        return elsewhere and self.price is None
-
     @model_validator(mode="after")
     def _capped(self) -> Self:
         if self.price is None and self.engine_args.get("spending_cap") is not None:
@@ -232,7 +212,7 @@ class PolicyCard(Card):
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"
-    extractor: Literal["official", "strict"] = "official"
+    extractor: Literal["official", "strict", "llm"] = "official"
     sampling: Sampling = Sampling()
     n: int = Field(8, ge=1, le=4096)
 
@@ -617,6 +597,9 @@ class Experiment(Strict):
     )
     grading: CardRef | None = Field(
         None, description="the model that grades where `grader: llm`", examples=["gpt-4o-judge"]
+    )
+    reading: CardRef | None = Field(
+        None, description="the model that reads where `extractor: llm`", examples=["gpt-4o-judge"]
     )
     judging: Judging = Judging()
     analysis: AnalysisConfig = AnalysisConfig()

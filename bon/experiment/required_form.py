@@ -23,7 +23,7 @@ from bon.core.patterns import Pattern, compiled
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]
 
-VERSION = 7
+VERSION = 8
 """Raised whenever replies are read differently: stored replies are then read again."""
 
 CUT = "was cut off before it ended in a verdict"

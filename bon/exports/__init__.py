@@ -71,9 +71,6 @@ def export_run(
 
     preferences: which training rows; by default right against wrong answers, if the format holds
     nothing else. replace: overwrite files.
-
-    Raises:
-        BonError: an unknown format or rewarder, nothing to train on, or a file with other contents.
     """
     export = EXPORTS[form]
     if preferences and not export.layout:
@@ -87,7 +84,8 @@ def export_run(
             preferences = preferences or Preferences()
             rows = _not_empty(training_rows(contents.setup, store, preferences), preferences)
             stem = f"preferences-{preferences.by}" if export.write else "train"
-            paths += export.layout(rows, layouts.Target(folder, out, stem, contents.has_images))
+            shown = store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
+            paths += export.layout(rows, layouts.Target(folder, out, stem, shown))
     return [out / path.relative_to(folder) for path in paths]
 
 

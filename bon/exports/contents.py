@@ -62,11 +62,6 @@ class Contents:
 
         return choices(read(self.tables), self.results)
 
-    @cached_property
-    def has_images(self) -> bool:
-        """Whether any question has an image."""
-        return self.store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
-
     def raw(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield rows of one of RAW_TABLES as stored; images are hashes, `meta` is JSON."""
         if table in ("questions", "pairs"):

@@ -47,7 +47,8 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     """Write every table as data/NAME.parquet, README.md, the results and the report."""
     data = out / "data"
     data.mkdir(parents=True, exist_ok=True)
-    _write_questions(contents, data / "questions.parquet")
+    shown = () if _withheld(contents) else _CONTENTS
+    write_rows(_questions(contents), [*_QUESTIONS, *shown], data / "questions.parquet")
     tables = contents.tables
     texts = dict(contents.store.query("SELECT text_key, text FROM candidates"))
     by_name: dict[str, pd.DataFrame] = {
@@ -66,17 +67,12 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     page.write_text(_card(contents, names), encoding="utf-8")
     files = ["results.json", "experiment.yaml"]
     run = contents.directory
-    if not _withheld(contents):
+    if shown:
         files.append("report.html")
         if (run / "report_files").is_dir():
             shutil.copytree(run / "report_files", out / "report_files", dirs_exist_ok=True)
     copies = [Path(shutil.copyfile(run / name, out / name)) for name in files]
     return [page, *(data / f"{name}.parquet" for name in names), *copies]
-
-
-def _write_questions(contents: Contents, path: Path) -> None:
-    shown = () if _withheld(contents) else _CONTENTS
-    write_rows(_questions(contents), [*_QUESTIONS, *shown], path)
 
 
 def _withheld(contents: Contents) -> list[dict[str, str]]:

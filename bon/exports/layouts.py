@@ -64,12 +64,12 @@ def write_parquet(rows: Iterable[Contrast], target: Target) -> list[Path]:
     turns = [(name, _TURNS) for name in ("prompt", "chosen", "rejected")]
     columns = [*_LABELS, *images, *turns, *_SCORES]
     path = target.folder / f"{target.stem}.parquet"
-    return [write_rows(map(_parquet_row, rows), columns, path)]
+    whole = ({**_conversation(row), "images": _inside(row.images)} for row in rows)
+    return [write_rows(whole, columns, path)]
 
 
-def _parquet_row(row: Contrast) -> Row:
-    images = [{"bytes": image.data, "path": file_name(image)} for image in row.images]
-    return {**_conversation(row), "images": images}
+def _inside(images: Iterable[ImagePart]) -> list[Row]:
+    return [{"bytes": image.data, "path": file_name(image)} for image in images]
 
 
 def _conversation(row: Contrast) -> Row:
@@ -120,7 +120,7 @@ def write_verl(rows: Iterable[tuple[Question, tuple[Message, ...]]], target: Tar
         return {
             "data_source": question.dataset,
             "prompt": turns,
-            "images": [{"bytes": image.data, "path": file_name(image)} for image in images],
+            "images": _inside(images),
             "reward_model": {"style": "rule", "ground_truth": ""},
             "extra_info": {"index": question.id, "bon": f"bon://{name}/{quote(question.id)}"},
         }

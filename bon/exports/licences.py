@@ -62,9 +62,6 @@ def combined_licence(sources: Mapping[str, Licence], requested: str = "") -> str
     """Return the hub's name of the licence for what combines these sources.
 
     requested: may permit less than the sources, not more.
-
-    Raises:
-        BonError: a source is not shareable, two are incompatible, or `requested` permits more.
     """
     for source, licence in sources.items():
         if not licence.shareable:

@@ -74,11 +74,7 @@ class Contrast:
 
 
 def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Iterator[Contrast]:
-    """Yield training rows policy by policy, in the order of the questions.
-
-    Raises:
-        BonError: an unknown rewarder, or a run without texts.
-    """
+    """Yield training rows policy by policy, in the order of the questions."""
     rank = ranking(setup, store, preferences.by)
     if not store.has("candidates", "outcome != 'error' AND finish != ?", (WITHOUT_TEXT,)):
         raise BonError("the run holds no response texts", "import the answers too, then export")

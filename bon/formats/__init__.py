@@ -10,6 +10,7 @@ from bon.core.registry import Registry
 from bon.formats import (
     inspect_ai,
     judge_outputs,
+    layouts,
     lmms_eval,
     opencompass,
     reward_bench,
@@ -29,8 +30,9 @@ FORMATS: Registry[Format] = Registry(
             inspect_ai.FORMAT,
             vlmevalkit.FORMAT,
             opencompass.FORMAT,
-            reward_bench.FORMAT,
+            *reward_bench.FORMATS,
             *judge_outputs.FORMATS,
+            *layouts.FORMATS,
             *TABLES,
         )
     },
@@ -53,7 +55,10 @@ def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
         return form.fits(row) if form in TABLES else form.recognises(path)
 
     names = [*FORMATS.added, *FORMATS.shipped]
-    return next(filter(fits, map(FORMATS.__getitem__, names)), FORMATS["answers"])
+    for form in filter(fits, map(FORMATS.__getitem__, names)):
+        return form
+    layouts.refuse(path)
+    return FORMATS["answers"]
 
 
 def forms_of(

@@ -1,6 +1,6 @@
-"""Judge replies logged by the scripts of VL-RewardBench and Multimodal RewardBench.
+"""Judge replies logged by the scripts of VL-RewardBench, Multimodal RewardBench and JudgeBench.
 
-Both keep the raw reply and the order shown. Their own verdicts are not used: one script counts
+All keep the raw reply and the order shown. Their own verdicts are not used: one script counts
 other numbers as agreement, the other flips a coin.
 """
 
@@ -57,6 +57,24 @@ def _multimodal_rewardbench(path: Path, row: Mapping[str, Any]) -> Rows:
         }
 
 
+def _judgebench(path: Path, row: Mapping[str, Any]) -> Rows:
+    """The second judgement, if there are two, was shown the responses the other way round."""
+    if row["label"] not in ("A>B", "B>A"):
+        raise RowError(f"its label {row['label']!r} prefers neither")
+    sides = ["chosen", "rejected"] if row["label"] == "A>B" else ["rejected", "chosen"]
+    for at, judgement in enumerate(row["judgments"]):
+        decision = str((judgement or {}).get("decision"))
+        yield {
+            "rewarder": str(row.get("judge_name") or path.stem),
+            "item": str(row["pair_id"]),
+            "first": sides[at % 2],
+            "second": sides[1 - at % 2],
+            "outcome": {"A>B": "first", "B>A": "second", "A=B": "tie"}.get(decision, "unparsed"),
+            "prompt": str(row.get("question") or ""),
+            "group": str(row.get("source") or ""),
+        }
+
+
 def _outcome(pattern: str, reply: str) -> str:
     """Return the verdict of a reply; `unparsed` for none or contradictory ones."""
     verdicts = set(re.findall(pattern, reply))
@@ -100,5 +118,11 @@ FORMATS = (
         "Judgements by the script of Multimodal RewardBench",
         {"ID", "Text", "Label", "Meta"},
         _multimodal_rewardbench,
+    ),
+    _format(
+        "judgebench",
+        "Outputs of JudgeBench",
+        {"pair_id", "label", "judgments"},
+        _judgebench,
     ),
 )

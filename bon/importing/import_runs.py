@@ -183,9 +183,10 @@ class Imports:
 
         Raises BonError for candidates without texts, which it cannot judge.
         """
-        for policy in self._setup.policies:
-            textless = "spec = ? AND finish = ?", (policy.spec, WITHOUT_TEXT)
-            if policy.card.imported and self._store.has("candidates", *textless):
+        for policy in (each for each in self._setup.policies if each.card.imported):
+            if self._store.has(
+                "candidates", "spec = ? AND finish = ?", (policy.spec, WITHOUT_TEXT)
+            ):
                 raise BonError(
                     f"{rewarder.card.name} cannot judge the candidates of {policy.card.name}: "
                     "their texts were not imported",

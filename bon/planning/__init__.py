@@ -1,1 +1,1 @@
-"""What an experiment will cost, and what there is to choose from."""
+"""What an experiment will cost, before it runs."""

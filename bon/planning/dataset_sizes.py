@@ -20,7 +20,7 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Card, DatasetSpec, TokensByArea
 from bon.storage.store import Store
 from bon.work.imported_cards import questions_in
-from bon.work.preflight import sees_images
+from bon.work.preflight import reads_text_alone
 from bon.work.setup import Setup, located
 
 IN_RUN = "in the run"
@@ -88,8 +88,8 @@ class DatasetSizes:
     def question_tokens(self, model: Loaded[Any], name: str = "questions") -> float:
         """Return the mean tokens of a question, or a pair's prompt, with the images it is shown."""
         per_row, sizes = self._images[name]
-        images = per_row * tokens_of(model.card, sizes) if sees_images(model) else 0.0
-        return self._texts[name][0] + images
+        blind = getattr(model.card, "image_filter", "") == "drop" or reads_text_alone(model)
+        return self._texts[name][0] + (0.0 if blind else per_row * tokens_of(model.card, sizes))
 
     def response_tokens(self, name: str) -> float:
         """Return the mean tokens of a candidate ("questions") or a response of a pair."""
@@ -174,9 +174,6 @@ def first_rows(
     """Return images per row, their sizes, and mean tokens of the texts of the first usable rows.
 
     The texts are those of a question with its options, or of a pair's prompt and of a response.
-
-    Raises:
-        BonError: what a run would raise, such as that no row can be used.
     """
     load = load_questions if kind == "questions" else load_pairs
     with TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from typing import Any
 from bon.engines import weights_entry
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card
+from bon.work.stored_models import on_hub
 
 GIB = 2**30
 GPUS = (24, 48, 80)
@@ -164,10 +165,8 @@ def checkpoint_weights(models: Iterable[Loaded[Any]]) -> Weights | None:
     """Return the disk space of the models' checkpoints; None if none is from the hub."""
     sizes: dict[tuple[str, str | None], float | None] = {}
     for model in models:
-        card, name = model.card, model.model_path
-        local = weights_entry(card.engine, card.engine_args).weights_here
-        if local and not card.imported and name.count("/") == 1:
-            sizes[name, card.revision] = card.size
+        if on_hub(model):
+            sizes[model.card.model, model.card.revision] = model.card.size
     if not sizes:
         return None
     cached = [key for key in sizes if _hub_folder(key[0]).is_dir()]

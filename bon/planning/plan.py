@@ -42,16 +42,18 @@ from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import grader_note
-from bon.work.hub_revisions import unpinned, with_commits
 from bon.work.judging_scope import drawn
 from bon.work.preflight import check_axis, mistakes, retiring, unread_images
+from bon.work.reading import ASKED
 from bon.work.repeat_check import FOLDER
 from bon.work.setup import Setup, located
+from bon.work.stored_models import unpinned, with_commits
 from bon.work.units import (
     grading_unit,
     judgements_on,
     known_judgements,
     question_unit,
+    reading_unit,
     samplings,
 )
 
@@ -242,7 +244,7 @@ class _Planner:
             self._pairs,
             policies=[self._policy(policy) for policy in setup.policies],
             rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
-            grading=[self._grading(grader) for grader in filter(None, [setup.grader])],
+            grading=[self._on_answers(model) for model in setup.assistants],
             memory=[fit for fit in map(fit_of, setup.models) if fit is not None],
             weights=checkpoint_weights(setup.models),
         )
@@ -299,31 +301,32 @@ class _Planner:
         _price(work, card, prompts, work.to_do * min(reply, card.sampling.max_tokens) * steps)
         return work
 
-    def _grading(self, grader: Loaded[RewarderCard]) -> Work:
-        """Return the calls of the model that grades: once per answer and vote, at most."""
-        card, setup = grader.card, self._setup
-        work = Work(card.name, "grader")
+    def _on_answers(self, model: Loaded[RewarderCard]) -> Work:
+        """Return the calls of the model that grades or reads: once per answer and vote, at most."""
+        card, setup, grades = model.card, self._setup, model is self._setup.grader
+        work = Work(card.name, "grader" if grades else "reader")
         specs = zip(self.sizes.tasks, setup.experiment.questions, strict=True)
-        count = sum(rows.count for rows, spec in specs if spec.grader == BY_MODEL)
+        count = sum(rows.count for rows, spec in specs if grades == (spec.grader == BY_MODEL))
         share = count / max(1, self._questions.count)
-        answers = count * sum(policy.card.n for policy in setup.policies)
-        for policy in setup.policies:
+        policies = [p for p in setup.policies if grades or p.card.extractor == BY_MODEL]
+        answers = count * sum(policy.card.n for policy in policies)
+        for policy in policies:
             deep, n = self._deep(policy)
             answers += round(share * deep) * (n - policy.card.n)
         if self._in_run is not None:
-            known, answers = {row[:2] for row in self._in_run.graded(grader.spec)}, 0
+            known, answers = set(self._in_run.query(ASKED, (model.spec,))), 0
             for question in self._in_run.questions():
-                for policy in setup.policies if question.grader == BY_MODEL else ():
+                for policy in policies if grades == (question.grader == BY_MODEL) else ():
                     n = setup.depth(policy, question.key)
                     pool = self._in_run.candidates(policy.spec, question.key, n)
-                    unit, _ = grading_unit(question, pool)
+                    unit, _ = (grading_unit if grades else reading_unit)(question, pool)
                     keys = {(unit.key, key) for key in unit.texts}
                     work.reused += len(keys & known) * card.votes
                     answers += len(keys) + n - len(pool)
         work.on_questions = answers * card.votes
-        shown = self.sizes.question_tokens(grader)
+        shown = self.sizes.question_tokens(model)
         assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
-        prompt, reply = self._lengths("judgements", grader.spec, work, *assumed)
+        prompt, reply = self._lengths("judgements", model.spec, work, *assumed)
         calls = work.to_do
         _price(
             work, card, calls / card.votes * prompt, calls * min(reply, card.sampling.max_tokens)

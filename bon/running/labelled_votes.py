@@ -84,9 +84,6 @@ def labels_of(path: Path, columns: dict[str, str], passing: float | None = None)
     """Return labels of a table: columns item, label, annotator and probability.
 
     passing: grades from it on are right, lower ones wrong.
-
-    Raises:
-        BonError: a column is missing, or a label is neither right nor wrong.
     """
     frame = _table(path, columns)
     if missing := {"item", "label"} - set(frame):
@@ -104,12 +101,7 @@ def labels_of(path: Path, columns: dict[str, str], passing: float | None = None)
 def with_labels(
     votes: pd.DataFrame, consensus: "pd.Series[float]", labels: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the votes with these labels in place of their own.
-
-    Raises:
-        BonError: no labelled item was judged, or an annotator is one of the rewarders: labels of
-            the judge itself measure nothing.
-    """
+    """Return the votes with these labels in place of their own."""
     names = {name.casefold() for name in labels["annotator"]}
     if own := names & {rewarder.casefold() for rewarder in votes["rewarder"]}:
         raise BonError(

@@ -23,6 +23,7 @@ from bon.dispatch.source import Source, Stage
 
 LABELS = {
     "generate": "sampling",
+    "read": "reading answers",
     "benchmark": "reward benchmark",
     "grade": "grading answers",
     "judge": "judging candidates",

@@ -40,6 +40,7 @@ from bon.policies.extractors import (
 from bon.running.reporting import open_run, read_results
 from bon.storage.store import Store
 from bon.work.imported_cards import is_run
+from bon.work.reading import ASKED
 from bon.work.run_tables import run_tables
 
 ENDING = 160
@@ -71,17 +72,11 @@ def regrade_files(
 
 def _answers_of_run(directory: Path) -> Answers:
     with Store(directory, readonly=True) as store:
-        policies = open_run(store).policies
-        answers = Answers()
+        setup, answers = open_run(store), Answers()
         for question in store.questions():
-            rows = [
-                row
-                for policy in policies
-                for row in store.candidates(policy.spec, question.key, policy.card.n)
-            ]
             texts = tuple(
                 Text(row.index, row.policy, None if row.outcome == "error" else row.text)
-                for row in rows
+                for row in setup.candidates(store, question.key)
                 if row.finish != WITHOUT_TEXT
             )
             if texts:
@@ -239,6 +234,9 @@ def against_labels(directory: Path, table: pd.DataFrame) -> GraderCheck:
     labels = {str(item): float(label) for item, label in consensus.dropna().items()}
     known = {str(item): float(chance) for item, chance in chances.items()}
     with Store(directory, readonly=True) as store:
-        run = read(run_tables(open_run(store), store))
+        setup = open_run(store)
+        run = read(run_tables(setup, store))
+        asked = store.query(ASKED, (setup.reader.spec,)) if setup.reader else ()
     picks = as_picks(choices(run, results))
-    return check_grader(run.pools, picks, labels, known, results.options)
+    by_reader = {f"{item}/{text}" for item, text in asked}
+    return check_grader(run.pools, picks, labels, known, results.options, by_reader)

@@ -22,7 +22,7 @@ from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
 from bon.work.setup import Setup, options, prepare
-from bon.work.stored_specs import with_stored_specs
+from bon.work.stored_models import with_stored_specs
 from bon.work.units import judgements_on
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """An experiment from start to report."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -9,9 +9,11 @@ from pathlib import Path
 from bon.analysis.results.study import RunCompleteness
 from bon.core.console import say
 from bon.core.errors import Incomplete
+from bon.core.records import BY_MODEL
 from bon.dispatch.connection import connected, starts_local_ray
-from bon.dispatch.source import Source
+from bon.dispatch.source import UPSTREAM, Source
 from bon.experiment.cards import CardT, Loaded
+from bon.experiment.config import PolicyCard
 from bon.running.progress import Reporter, note_phase
 from bon.running.start import start
 from bon.running.tally import Tally
@@ -19,13 +21,12 @@ from bon.running.weights import fetch_weights
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
-from bon.work.hub_revisions import pin_commits, with_commits
 from bon.work.preflight import check_models, retiring
 from bon.work.repeat_check import FOLDER, repeat_sources
 from bon.work.setup import Setup
-from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource
+from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource, ReadSource
 from bon.work.starting import now
-from bon.work.stored_specs import print_changed
+from bon.work.stored_models import pin_commits, print_changed, with_commits
 
 
 def run(
@@ -114,9 +115,9 @@ def work_off(
     pending = [source for source in sources if source.has_work()]
     if not pending:
         return False
-    # New candidates are work for every rewarder, and new judgements for the repeat check.
+    # New candidates and answers are work for every rewarder, new judgements for the repeat check.
     needed = [s for s in sources if s in pending or (s.stage == "repeat" and not s.finished)]
-    if any(source.stage == "generate" for source in pending):
+    if any(source.stage in UPSTREAM for source in pending):
         needed = sources
     models = {source.model for source in needed}
     cluster = setup.experiment.cluster
@@ -139,18 +140,23 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
     policies = _distinct(setup.policies)
     generate = [GenerateSource(setup, store, policy) for policy in policies]
     rewarders = [r for r in _distinct(setup.rewarders) if not r.card.imported]
+    pools: list[tuple[Loaded[PolicyCard], dict[str, Callable[[], bool]]]] = [
+        (policy, {"generated": partial(_is_done, candidates)})
+        for policy, candidates in zip(policies, generate, strict=True)
+    ]
     sources: list[Source] = [*generate]
+    for policy, waits in pools:
+        if setup.reader is not None and policy.card.extractor == BY_MODEL:
+            sources.append(ReadSource(setup, store, policy, setup.reader, **waits))
+            waits["settled"] = partial(_is_done, sources[-1])
     if setup.grader is not None:
-        sources += [
-            GradeSource(setup, store, policy, setup.grader, generated=partial(_is_done, candidates))
-            for policy, candidates in zip(policies, generate, strict=True)
-        ]
+        sources += [GradeSource(setup, store, p, setup.grader, **waits) for p, waits in pools]
     if setup.experiment.pairs:
         sources += [PairSource(setup, store, rewarder) for rewarder in rewarders]
     sources += [
-        QuestionSource(setup, store, policy, rewarder, generated=partial(_is_done, candidates))
+        QuestionSource(setup, store, policy, rewarder, **waits)
         for rewarder in rewarders
-        for policy, candidates in zip(policies, generate, strict=True)
+        for policy, waits in pools
     ]
     return sources
 
@@ -171,7 +177,7 @@ def _is_done(source: Source) -> bool:
 def _skip_complete(sources: list[Source], status: RunCompleteness) -> None:
     """Skip the walk through complete sources; new candidates are work for every rewarder."""
     complete = {share.model for share in status.models if share.have == share.wanted}
-    policies = {share.model for share in status.models if share.role == "policy"}
+    upstream = {source.model for source in sources if source.stage in UPSTREAM}
     for source in sources:
-        if source.model in complete and (source.stage == "generate" or policies <= complete):
+        if source.model in complete and (source.stage == "generate" or upstream <= complete):
             source.skip()

@@ -11,7 +11,6 @@ from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.ledger import LEDGER
-from bon.core.records import Candidate, Question
 from bon.dispatch.source import Source
 from bon.running.attacks import (
     FOLDER,
@@ -42,15 +41,7 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
         rewarders = tuple(r for r in setup.rewarders if not r.card.imported)
         if not rewarders:
             raise BonError(f"{directory} has no rewarder to call", "name some in a run")
-
-        def candidates(question: Question) -> list[Candidate]:
-            return [
-                row
-                for policy in setup.policies
-                for row in store.candidates(policy.spec, question.key, policy.card.n)
-            ]
-
-        targets = list(make_targets(list(store.questions()), candidates, questions))
+        targets = list(make_targets(setup, store, questions))
     if not targets:
         raise BonError(
             f"{directory} holds no right candidate of a question with options",

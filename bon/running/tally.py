@@ -12,10 +12,11 @@ from bon.core.ledger import LEDGER, Ledger, spent_by_spec
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.cluster import Dispatcher
 from bon.dispatch.connection import Connection
-from bon.dispatch.source import Source
+from bon.dispatch.source import UPSTREAM, Source
 from bon.dispatch.worker import Reply
 from bon.running.progress import Reporter
 from bon.storage.store import Store
+from bon.work.reading import apply_readings
 from bon.work.setup import Setup
 
 MIN_ROWS_TO_FAIL = 50
@@ -96,6 +97,10 @@ class Tally:
             *store.add_candidates(reply.candidates, reply.seconds_per_row),
             *store.add_judgements(reply.judgements, reply.seconds_per_row),
         ]
+        if self._setup.reader is not None and source.stage in UPSTREAM:
+            questions = [row.question for row in reply.candidates]
+            questions += [row.item for row in reply.judgements]
+            apply_readings(self._setup, store, dict.fromkeys(questions))
         if reply.engine:
             store.add_effort(self._specs[model], reply.effort)
             self._record_engine(model, reply.engine)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.experiment.cards import Loaded
-from bon.work.hub_revisions import on_hub
+from bon.work.stored_models import on_hub
 
 LINE_SECONDS = 10.0
 _OTHER_FORMS = re.compile(r"(^|/)(original|onnx|openvino)/|\.(gguf|h5|msgpack|onnx|ot|tflite)$")

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from bon.core.validation import validate
-from bon.experiment.config import CardRef, DatasetSpec, Strict
+from bon.core.validation import Strict, validate
+from bon.experiment.config import CardRef, DatasetSpec
 from bon.experiment.yamlfile import read_yaml
 
 Role = Literal["annotate", "read", "submit", "admin"]

@@ -17,8 +17,8 @@ from bon.core.files import sqlite_errors
 from bon.core.ledger import LEDGER, check_ledger
 
 DATABASE = "run.sqlite"
-"""What a run has cost, which the engines of endpoints write."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Rises where the same card gives other keys, too: rows under the old ones are bought again."""
 CACHE_KIB = 32 * 1024
 CHECKPOINT_KIB = 32 * 1024
 TABLES = ("meta", "questions", "pairs", "bad_rows", "candidates", "judgements", "spent")
@@ -86,7 +86,7 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
         else:
             db = sqlite3.connect(path, timeout=30)
             db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA synchronous = FULL")  # the ledger forgets replies once filed
             page = db.execute("PRAGMA page_size").fetchone()[0]
             db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_KIB * 1024 // page}")
         # Keys are hashes: inserts touch every page of their index.

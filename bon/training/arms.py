@@ -73,11 +73,7 @@ class Choices:
 def choose(
     setup: Setup, store: Store, policy: Loaded[PolicyCard], rewarders: list[str], seed: int
 ) -> Choices:
-    """Return what every rewarder and reference prefers among the candidates of a policy.
-
-    Raises:
-        BonError: an unknown rewarder, no texts, or no question on which all arms choose.
-    """
+    """Return what every rewarder and reference prefers among the candidates of a policy."""
     ranks = {name: ranking(setup, store, name) for name in rewarders}
     by_arm: dict[str, list[Choice]] = {name: [] for name in (*rewarders, *REFERENCES)}
     shared: list[Question] = []

@@ -68,11 +68,7 @@ def _rows(name: str, choices: Choices, policy: Loaded[PolicyCard]) -> Iterator[C
 def added_arms(
     folder: Path, new: Mapping[str, Path], arms: list[Arm]
 ) -> tuple[list[Arm], dict[str, Path]]:
-    """Remember checkpoints by ARM or ARM.METHOD.SEED; return their arms and folders by label.
-
-    Raises:
-        BonError: an unknown arm, or a folder that is no whole checkpoint.
-    """
+    """Remember checkpoints by ARM or ARM.METHOD.SEED; return their arms and folders by label."""
     path = folder / ADDED
     known = {arm.label: arm for arm in arms}
     by_name = {arm.name: arm for arm in reversed(arms)}

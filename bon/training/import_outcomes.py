@@ -25,11 +25,7 @@ def is_outcomes(file: Path) -> bool:
 
 
 def import_outcomes(files: Sequence[Path], directory: Path) -> int:
-    """Add outcomes to a run and return their number; later rows of a key replace earlier ones.
-
-    Raises:
-        BonError: no such run, or rewarders, policies or accuracies that it or a row lacks.
-    """
+    """Add outcomes to a run and return their number; later rows of a key replace earlier ones."""
     results = read_results(directory)
     policies = [row.policy for row in results.policies]
     known = {row.rewarder for row in results.rewarders} | {*REFERENCES}

@@ -10,7 +10,7 @@ from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
 from bon.core.keys import content_key
 from bon.core.records import Candidate
-from bon.dispatch.worker import Host, JudgeTask, Reply, RewarderSpec
+from bon.dispatch.worker import Host, JudgeTask, ModelSpec, Reply
 from bon.engines.base import Engine, Message
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
@@ -44,7 +44,7 @@ class Sampler:
         return [row.text if row.finish == "stop" else None for (row,) in asyncio.run(sampled())]
 
 
-def win_shares(spec: RewarderSpec, items: list[Item]) -> list[float]:
+def win_shares(spec: ModelSpec, items: list[Item]) -> list[float]:
     """Return by item whether the first response beats the second: 1, 0, or .5 for a tie.
 
     Items that the rewarder leaves undecided are left out; BonError if it cannot run.

@@ -30,7 +30,7 @@ from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import RewarderSpec
+from bon.dispatch.worker import ModelSpec
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded, settings_of
@@ -385,7 +385,7 @@ def evaluate(
         "seed": setup.experiment.seed,
         "questions": located(study.questions, Path()).model_dump(mode="json", exclude_unset=True),
         "policies": cards,
-        "grading": setup.raw.get("grading"),
+        **{key: setup.raw.get(key) for key in ("grading", "reading")},
         "cluster": setup.raw.get("cluster") or {},
         "allow_remote_code": setup.experiment.allow_remote_code,
     }
@@ -431,7 +431,9 @@ def own_scores(
     for label, rows in _sampled(evaluation, list(specs)).items():
         spec, items = specs[label], [question_item(q, [a, b]) for q, a, b in rows]
         key = content_key(
-            spec.loaded.spec, spec.protocol.design, [[a.text, b.text] for _, a, b in rows]
+            spec.loaded.spec,
+            setup.experiment.judging.design,
+            [[a.text, b.text] for _, a, b in rows],
         )
         work[label] = key, (spec, items)
     title = "asking the rewarders of {} policies about their responses"
@@ -439,13 +441,10 @@ def own_scores(
     return _kept(evaluation.parent / "own", win_shares, work, title, setup, placement, quiet)
 
 
-def _free_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
+def _free_rewarder(setup: Setup, name: str) -> ModelSpec | None:
     """Return the rewarder of an arm if it can be asked again, and costs nothing."""
     spec = None if name in REFERENCES else setup.specs()[name]
-    if not isinstance(spec, RewarderSpec):
-        return None
-    card = spec.loaded.card
-    return None if card.imported or card.price else spec
+    return None if spec is None or (card := spec.loaded.card).imported or card.price else spec
 
 
 def _sampled(

@@ -41,11 +41,7 @@ _ANSWERS = ("I count three apples.\n\nAnswer: B", "There are four apples.\n\nAns
 
 
 def listing(what: str) -> list[Row]:
-    """Return the rows of `bon list`: policies, rewarders, benchmarks, rules, formats, experiments.
-
-    Raises:
-        BonError: no such list.
-    """
+    """Return the rows of `bon list`."""
     lists: dict[str, Callable[[], list[Row]]] = {
         "policies": lambda: [_card_row(card) for card in cards("policies")],
         "rewarders": lambda: [_card_row(card) for card in cards("rewarders")],

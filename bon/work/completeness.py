@@ -7,13 +7,20 @@ from typing import Literal
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.core.errors import UNANSWERED
-from bon.core.records import Candidate, Question
+from bon.core.records import BY_MODEL, Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.rewarders.item_judging import Showing, is_complete
 from bon.storage.store import Store
 from bon.work.setup import Setup
-from bon.work.units import Unit, grading_unit, known_judgements, pair_unit, question_unit
+from bon.work.units import (
+    Unit,
+    grading_unit,
+    known_judgements,
+    pair_unit,
+    question_unit,
+    reading_unit,
+)
 
 PAGE = 256
 
@@ -24,7 +31,7 @@ def completeness(setup: Setup, store: Store) -> RunCompleteness:
     shares = (
         *(counter.policy(policy) for policy in setup.policies),
         *(counter.rewarder(rewarder) for rewarder in setup.rewarders),
-        *(counter.grader(grader) for grader in filter(None, [setup.grader])),
+        *(counter.assistant(model) for model in setup.assistants),
     )
     limit = setup.experiment.cluster.max_error_share
     missing = tuple(problem for share in shares for problem in _problems(share, limit))
@@ -56,6 +63,7 @@ class _Counter:
         self._failed: dict[str, str] = store.meta("failed", {})
         self._questions: dict[bool, list[Unit]] = {False: [], True: []}  # by depth
         self._graded: list[Unit] = []
+        self._read: list[Unit] = []
 
     def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
         """Count a policy's candidates and collect its questions for the rewarders."""
@@ -72,6 +80,9 @@ class _Counter:
             self._questions[True] += [deep] if deep else []
             graded, _ = grading_unit(question, rows)
             self._graded += [graded] if graded.texts else []
+            if policy.card.extractor == BY_MODEL:
+                read, _ = reading_unit(question, rows)
+                self._read += [read] if read.texts else []
         if policy.card.imported:  # nothing can be added
             wanted = have
         return self._share(policy, "policy", wanted, have)
@@ -94,9 +105,9 @@ class _Counter:
         pairs = (unit._replace(votes=votes[benchmark]) for benchmark, unit in self._pairs)
         return self._units(rewarder, chain(pairs, self._questions[self._setup.is_deep(rewarder)]))
 
-    def grader(self, grader: Loaded[RewarderCard]) -> ModelShare:
-        """Count the questions with answers to grade, once per policy."""
-        return self._units(grader, iter(self._graded))
+    def assistant(self, model: Loaded[RewarderCard]) -> ModelShare:
+        """Count the questions with answers to grade or to read, once per policy."""
+        return self._units(model, iter(self._graded if model is self._setup.grader else self._read))
 
     def _units(self, rewarder: Loaded[RewarderCard], units: Iterator[Unit]) -> ModelShare:
         wanted = have = 0

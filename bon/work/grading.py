@@ -1,4 +1,5 @@
-"""The model that grades answers (`grader: llm`, `grading: CARD`).
+"""The models that grade answers (`grader: llm`, `grading: CARD`) and read them (`extractor: llm`,
+`reading: CARD`; bon.work.reading).
 
 A grading is a judgement of one final answer, or of a whole reply where none is stated or a rubric
 grades it, by a pointwise rewarder whose prompt shows the right answers. It is stored, priced and
@@ -14,7 +15,7 @@ from bon.core.errors import BonError
 from bon.core.records import BY_MODEL, Question
 from bon.core.validation import Origin
 from bon.experiment.cards import Loaded, load_rewarder
-from bon.experiment.config import CardRef, Experiment, RewarderCard
+from bon.experiment.config import CardRef, Experiment, PolicyCard, RewarderCard
 from bon.graders import gold_of
 
 _PINNED: dict[str, Any] = {
@@ -29,13 +30,15 @@ _PINNED: dict[str, Any] = {
 }  # fmt: skip
 """What a grading card has whatever its card says; `grading: {card: CARD, prompt: ...}` differs."""
 
+_READS: dict[str, Any] = {
+    "kind": "python", "python": "bon.rewarders.generative:AnswerReader", "votes": 1,
+    "verdict": None, "score": None,
+}  # fmt: skip
+"""What the card of a model that reads has, whatever it says."""
+
 
 def load_grader(experiment: Experiment, base: Path, origin: Origin) -> Loaded[RewarderCard] | None:
-    """Return the model that grades, asked with the pinned prompt; None without one.
-
-    Raises:
-        BonError: a task is graded by a model and none is named, or it is not pointwise.
-    """
+    """Return the model that grades, asked with the pinned prompt; None without one."""
     ref: CardRef | None = experiment.grading
     if ref is None:
         if any(task.grader == BY_MODEL for task in experiment.questions):
@@ -51,6 +54,31 @@ def needs_grader(where: str) -> BonError:
     """Return the error of a task that a model grades where none is named."""
     fix = "add `grading: CARD` (bon list rewarders)"
     return BonError(f"{where}: grader 'llm' needs a model that grades", fix)
+
+
+def load_reader(
+    experiment: Experiment,
+    policies: Iterable[Loaded[PolicyCard]],
+    base: Path,
+    origin: Origin,
+) -> Loaded[RewarderCard] | None:
+    """Return the model that reads; BonError if one is asked for and none named, or vice versa."""
+    asked = [policy.card.name for policy in policies if policy.card.extractor == BY_MODEL]
+    ref = experiment.reading
+    if ref is None and asked:
+        raise BonError(
+            f"{asked[0]}: extractor 'llm' needs a model that reads",
+            "add `reading: CARD` (bon list rewarders)",
+        )
+    if ref is None:
+        return None
+    if not asked:
+        raise BonError(
+            f"{origin.place(())}: no policy has its answers read by a model",
+            "add `extractor: llm` to one, or leave `reading` out",
+        )
+    own = {"card": ref} if isinstance(ref, str) else dict(ref)
+    return load_rewarder({"prompt": "read", **own, **_READS}, base, experiment.seed, origin)
 
 
 def check_grader(grader: Loaded[RewarderCard], rewarders: Iterable[Loaded[RewarderCard]]) -> None:

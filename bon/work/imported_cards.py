@@ -39,9 +39,8 @@ _KEPT_OF = {
 
 
 def pinned(ref: CardRef, role: Role, base: Path, origin: Origin) -> list[CardRef]:
-    """Return the cards that a reference with `from` names; other references unchanged."""
-    if not isinstance(ref, Mapping) or "from" not in ref:
-        return [ref]
+    """Return the cards that a reference with `from` names."""
+    assert isinstance(ref, Mapping)
     if str(ref.get("model", "")).startswith(f"{IMPORTED}:"):
         return [ref]  # pinned before, stored in a run
     value = ref["from"]
@@ -86,7 +85,7 @@ def is_run(paths: Sequence[Path]) -> bool:
 
 
 def spec_in(store: Store, name: str) -> str:
-    """Return the spec of the rows of a model in a run (bon.work.stored_specs)."""
+    """Return the spec of the rows of a model in a run (bon.work.stored_models)."""
     return str(store.meta("specs", {}).get(name, ""))
 
 

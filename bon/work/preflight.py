@@ -71,12 +71,6 @@ def reads_text_alone(model: Loaded[Any], *, download: bool = False) -> bool:
     return known is not None and not known.reads_images
 
 
-def sees_images(model: Loaded[Any]) -> bool:
-    """Return whether a model is shown the images of its items, as far as is known here."""
-    dropped = getattr(model.card, "image_filter", "") == "drop"
-    return not (dropped or reads_text_alone(model))
-
-
 def unread_images(
     setup: Setup, with_images: Container[str], *, download: bool = False
 ) -> list[BonError]:

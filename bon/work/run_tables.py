@@ -27,8 +27,9 @@ from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
 from bon.work.grading import grader_note
 from bon.work.judging_scope import drawn, stakes_of
+from bon.work.reading import reader_note
 from bon.work.setup import Setup
-from bon.work.stored_specs import changed_models
+from bon.work.stored_models import changed_models
 
 HANDICAPS = {
     "drop": "sees no image",
@@ -318,6 +319,8 @@ def warnings(setup: Setup, store: Store) -> list[str]:
     lines = list(store.meta("notes", []))
     if setup.grader is not None:
         lines.append(grader_note(setup.grader, setup.models))
+    if setup.reader is not None:
+        lines.append(reader_note(setup, store))
     lines += [
         f"the card or code of {model} is another one today: shown is what was asked before, and "
         "`bon run` asks again"

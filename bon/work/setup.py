@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
-from bon.core.records import LMMS_EVAL
+from bon.core.records import LMMS_EVAL, Candidate
 from bon.core.validation import Origin, all_of, validate
-from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
+from bon.dispatch.worker import ModelSpec
 from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
 from bon.experiment.config import PRICED, CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
@@ -25,7 +26,7 @@ from bon.rewarders.registry import code_hash, registered, rewarder_class
 from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
-from bon.work.grading import check_grader, load_grader
+from bon.work.grading import check_grader, load_grader, load_reader
 from bon.work.imported_cards import pinned
 from bon.work.judging_scope import drawn
 
@@ -48,12 +49,18 @@ class Setup:
     rewarders: tuple[Loaded[RewarderCard], ...]
     ensembles: tuple[Loaded[RewarderCard], ...] = ()
     grader: Loaded[RewarderCard] | None = None
+    reader: Loaded[RewarderCard] | None = None
     raw: dict[str, Any] = field(default_factory=dict)
 
     @property
     def models(self) -> list[Loaded[PolicyCard] | Loaded[RewarderCard]]:
-        """Return all models: policies, rewarders, and the one that grades, if one does."""
-        return [*self.policies, *self.rewarders, *filter(None, [self.grader])]
+        """Return all models: policies, rewarders, and those that grade or read answers."""
+        return [*self.policies, *self.rewarders, *self.assistants]
+
+    @property
+    def assistants(self) -> tuple[Loaded[RewarderCard], ...]:
+        """Return the models that grade or read answers."""
+        return tuple(filter(None, (self.grader, self.reader)))
 
     def map_models(self, function: Callable[[Loaded[Any]], Loaded[Any]]) -> "Setup":
         """Return the setup with a function applied to every model."""
@@ -62,12 +69,13 @@ class Setup:
             policies=tuple(map(function, self.policies)),
             rewarders=tuple(map(function, self.rewarders)),
             grader=self.grader and function(self.grader),
+            reader=self.reader and function(self.reader),
         )
 
     def is_deep(self, rewarder: Loaded[RewarderCard]) -> bool:
         """Return whether a rewarder scores the further candidates of `judging.deep`."""
         deep, card = self.experiment.judging.deep, rewarder.card
-        if self.grader is not None and card.name == self.grader.card.name:
+        if any(card.name == model.card.name for model in self.assistants):
             return deep is not None
         if deep is None or card.imported or rewarder_class(card).arity != "one":
             return False
@@ -85,6 +93,11 @@ class Setup:
             return policy.card.n
         return max(policy.card.n, deep.n if drawn(question, min(deep.share, subset)) else 0)
 
+    def candidates(self, store: Store, question: str) -> list[Candidate]:
+        """Return the candidates of all policies, n each."""
+        rows = (store.candidates(p.spec, question, p.card.n) for p in self.policies)
+        return [*chain.from_iterable(rows)]
+
     def protocol(self, rewarder: Loaded[RewarderCard]) -> Protocol:
         """Return the judging protocol of a rewarder."""
         return Protocol(
@@ -98,14 +111,12 @@ class Setup:
         """Return the model specs for workers, by name."""
         allowed = self.experiment.allow_remote_code
         retries = self.experiment.cluster.retries
-        specs: dict[str, ModelSpec] = {
-            policy.card.name: PolicySpec(policy, retries, allowed) for policy in self.policies
-        }
-        for rewarder in (*self.rewarders, *filter(None, [self.grader])):
-            specs[rewarder.card.name] = RewarderSpec(
-                rewarder, self.protocol(rewarder), allowed, registered(rewarder.card)
-            )
-        return specs
+        specs = [ModelSpec(policy, allowed, retries=retries) for policy in self.policies]
+        specs += [
+            ModelSpec(each, allowed, self.protocol(each), own=registered(each.card))
+            for each in (*self.rewarders, *self.assistants)
+        ]
+        return {spec.loaded.card.name: spec for spec in specs}
 
     def pair_votes(self, rewarder: Loaded[RewarderCard]) -> dict[str, int]:
         """Return the votes of a rewarder per comparison on each reward benchmark."""
@@ -162,19 +173,22 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     rewarder_refs = _pinned(experiment, "rewarders", base, origin)
     cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
     models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
-    names = [policy.card.name for policy in policies] + [loaded.card.name for loaded in cards]
+    grader = load_grader(experiment, base, origin.inside("grading"))
+    if grader is not None:
+        check_grader(grader, models)
+    reader = load_reader(experiment, policies, base, origin.inside("reading"))
+    assistants = [*filter(None, (grader, reader))]
+    names = [loaded.card.name for loaded in policies]
+    names += [loaded.card.name for loaded in (*cards, *assistants)]
     tasks = [spec.task for spec in experiment.questions]
     for group in (names, tasks, [spec.name or spec.benchmark for spec in experiment.pairs]):
         for name, count in Counter(group).items():
             if count > 1:
                 fix = "give one a `name:` of its own"
                 raise BonError(f"the name {name!r} is used {count} times", fix)
-    _check_counting(experiment, [policy.card for policy in policies], origin)
+    _check_counting(experiment, min((each.card.n for each in policies), default=0), origin)
     _check_deep(experiment, {loaded.card.name: loaded for loaded in models}, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
-    grader = load_grader(experiment, base, origin.inside("grading"))
-    if grader is not None:
-        check_grader(grader, models)
     judges = sorted(model.card.name for model in models)
     for ensemble in ensembles:
         for member in set(ensemble.card.members) - set(judges):
@@ -182,28 +196,32 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
                 f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
             )
-    _check_priced(experiment, [*policies, *models, *filter(None, [grader])], origin)
+    _check_priced(experiment, [*policies, *models, *assistants], origin)
     resolved = dict(raw)
     for role, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
             resolved[role] = [ref for ref, _ in refs]
-    return Setup(experiment, base, tuple(policies), models, ensembles, grader, resolved)
+    own = tuple(policies), models, ensembles, grader, reader
+    return Setup(experiment, base, *own, resolved)
 
 
 def _pinned(
     experiment: Experiment, role: Role, base: Path, origin: Origin
 ) -> list[tuple[CardRef, Origin]]:
     """Return the card references with their origins; those with `from` are pinned."""
-    refs = getattr(experiment, role)
-    places = [origin.inside(role, at) for at in range(len(refs))]
-    makers = (partial(pinned, ref, role, base, at) for ref, at in zip(refs, places, strict=True))
-    return [(ref, at) for refs, at in zip(all_of(makers), places, strict=True) for ref in refs]
+
+    def cards_of(index: int, ref: CardRef) -> list[tuple[CardRef, Origin]]:
+        at, imports = origin.inside(role, index), isinstance(ref, Mapping) and "from" in ref
+        return [(card, at) for card in (pinned(ref, role, base, at) if imports else [ref])]
+
+    named = all_of(partial(cards_of, *each) for each in enumerate(getattr(experiment, role)))
+    return [*chain.from_iterable(named)]
 
 
-def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: Origin) -> None:
-    """Raise before the run what the analysis would raise after it."""
-    n, most = experiment.analysis.n, min((policy.n for policy in policies), default=0)
-    if n is not None and policies and n > most:
+def _check_counting(experiment: Experiment, most: int, origin: Origin) -> None:
+    """Raise before the run what the analysis would raise after it; most: candidates, if any."""
+    n = experiment.analysis.n
+    if n is not None and 0 < most < n:
         raise BonError(
             f"{origin.place(('analysis', 'n'))}: analysis.n: found {n}, but {most} candidates "
             "are sampled per question",
@@ -219,7 +237,8 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
 
 def _check_priced(experiment: Experiment, models: Iterable[Loaded[Any]], origin: Origin) -> None:
     """Refuse a cap on what nobody knows the price of."""
-    unpriced = [model.card.name for model in models if model.card.is_unpriced]
+    cards = [each.card for each in models if each.card.engine == "openai"]
+    unpriced = [c.name for c in cards if c.engine_args.get("base_url") and c.price is None]
     if experiment.cluster.spending_cap is not None and unpriced:
         raise BonError(
             f"{origin.place(('cluster', 'spending_cap'))}: cluster.spending_cap cannot count what "
@@ -284,8 +303,8 @@ def _separate_specs(models: Iterable[Loaded[RewarderCard]]) -> tuple[Loaded[Rewa
     separated = []
     for loaded in models:
         parser = parser_key(loaded.card)
-        if first.setdefault(loaded.specs.card, parser) != parser:
-            loaded = replace(loaded, specs=replace(loaded.specs, card=loaded.specs.with_rule))
+        if first.setdefault(loaded.card_spec, parser) != parser:
+            loaded = replace(loaded, card_spec=loaded.with_rule)
         separated.append(loaded)
     return tuple(separated)
 

@@ -31,6 +31,7 @@ from bon.work.units import (
     known_judgements,
     pair_unit,
     question_unit,
+    reading_unit,
     samplings,
 )
 
@@ -93,7 +94,8 @@ class QuestionSource(Source):
     """Questions with all candidates that a rewarder has not fully judged.
 
     It follows generation in question order and waits at the first incomplete question until
-    `generated()` returns that no more candidates will come.
+    `generated()` returns that no more candidates will come, and until the model that reads has
+    been asked about its candidates or, as `settled()` returns, will not be.
     """
 
     stage: ClassVar[Stage] = "judge"
@@ -106,11 +108,13 @@ class QuestionSource(Source):
         rewarder: Loaded[RewarderCard],
         *,
         generated: Callable[[], bool],
+        settled: Callable[[], bool] = lambda: True,
     ) -> None:
         card, design = rewarder.card, setup.experiment.judging.design
         most = item_judging.max_calls(card, design, policy.card.n, card.votes)
         super().__init__(card.name, store.count("questions", "active > 0"), most)
         self._generated = generated
+        self._settled = settled
         self._setup = setup
         self._store = store
         self._policy = policy
@@ -123,12 +127,17 @@ class QuestionSource(Source):
             n = self._setup.depth(policy, question.key, self._rewarder)
             while True:
                 # Before the rows are read: what is missing then will never come.
-                generated = self._generated()
+                generated, settled = self._generated(), self._settled()
                 pool = self._store.candidates(policy.spec, question.key, n)
-                if len(pool) == n or generated:
+                if (len(pool) == n or generated) and (settled or not self._to_read(question, pool)):
                     break
                 yield None
             yield self._tasks(question, pool)
+
+    def _to_read(self, question: Question, pool: list[Candidate]) -> bool:
+        reader = self._setup.reader
+        unit, _ = reading_unit(question, pool)
+        return bool(reader and known_judgements(self._setup, self._store, reader, unit) is not None)
 
     def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
         card = self._rewarder.card
@@ -162,6 +171,19 @@ class GradeSource(QuestionSource):
             plain = replace(question, meta=question.meta | {"grader": "exact"})
             answer_key = {key: is_right(plain, text) for key, text in texts.items()}
         return [JudgeTask(item, tuple(known), self._rewarder.card.votes, answer_key=answer_key)]
+
+
+class ReadSource(QuestionSource):
+    """Questions with responses that rules leave unread and the model that reads has not seen."""
+
+    stage = "read"
+
+    def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
+        unit, texts = reading_unit(question, pool)
+        known = known_judgements(self._setup, self._store, self._rewarder, unit)
+        if known is None:
+            return []
+        return [JudgeTask(replace(question_item(question, []), responses=texts), tuple(known), 1)]
 
 
 def question_item(question: Question, candidates: list[Candidate]) -> Item:

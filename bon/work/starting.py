@@ -14,15 +14,16 @@ import bon
 from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import UNANSWERED, BonError
 from bon.core.files import write_atomic
-from bon.core.records import Judgement
+from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
+from bon.formats.score_tables import WITHOUT_TEXT
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
+from bon.work.reading import ASKED, apply_readings
 from bon.work.setup import Setup
-from bon.work.stored_specs import save_specs
 
 MARK = "# The experiment of this run, written by bon.\n"
 
@@ -43,8 +44,8 @@ def starting(
             "choose another --out, for example a folder in it",
         )
     with store.transaction():
-        save_specs(setup, store)
         store.set_meta(
+            specs={model.card.name: model.own_spec for model in setup.models},
             experiment=setup.raw,
             base=str(setup.base.resolve()),
             started=store.meta("started") or now(),
@@ -123,11 +124,14 @@ def _parse_again(setup: Setup, store: Store) -> None:
     readers = store.meta("readers", {})
     for policy in setup.policies:
         mode, noted = policy.card.extractor, EXTRACTOR_VERSIONS[policy.card.extractor]
+        if setup.reader is not None and mode == BY_MODEL:
+            noted = f"{noted} {setup.reader.spec}"
         if readers.get(policy.spec, mode) != noted:
             questions = store.all_questions()
             rows = store.query(
-                "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error'",
-                (policy.spec,),
+                "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error' "
+                "AND finish != ?",
+                (policy.spec, WITHOUT_TEXT),
             )
             store.set_answers(
                 (*extract_for(questions[question], text, mode), key)
@@ -135,6 +139,8 @@ def _parse_again(setup: Setup, store: Store) -> None:
                 if question in questions
             )
         readers[policy.spec] = noted
+    if setup.reader is not None:
+        apply_readings(setup, store, dict(store.query(ASKED, (setup.reader.spec,))))
     for rewarder in setup.rewarders:
         rule = parser_key(rewarder.card)
         if readers.get(rewarder.spec) != rule:

@@ -17,6 +17,7 @@ from bon.rewarders import item_judging
 from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
 from bon.work.judging_scope import stakes_of, to_judge
+from bon.work.reading import unread
 from bon.work.setup import Setup
 
 
@@ -76,6 +77,12 @@ def grading_unit(question: Question, pool: Iterable[Candidate]) -> tuple[Unit, d
             key = graded_key(question, row.answer, row.text_key)
             texts[key] = row.text if key == row.text_key else row.answer or ""
     return Unit(question.grading_key, frozenset(texts)), texts
+
+
+def reading_unit(question: Question, pool: Iterable[Candidate]) -> tuple[Unit, dict[str, str]]:
+    """Return the unit of the responses that a model reads, and their texts by key."""
+    texts = {row.text_key: row.text for row in unread(question, pool)}
+    return Unit(question.key, frozenset(texts)), texts
 
 
 def known_judgements(

@@ -182,6 +182,7 @@ def study_of(n, bases, r, error, seed=0):
     x = rng.normal(size=n)
     y = r * x + np.sqrt(1 - r * r) * rng.normal(size=n)
     errors = np.eye(n) * error**2
+    x, y = (values + error * rng.normal(size=n) for values in (x, y))
     names = tuple(f"m{i}" for i in range(n))
     labels = tuple(f"b{i % bases}" for i in range(n))
     return judge(Axes(names, x, y, errors, errors, labels))

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from bon.analysis.published import correlate_table, flags, read_csv
 from bon.analysis.results import Options
@@ -71,7 +73,7 @@ def test_its_intervals_ranks_and_lines(figure):
     assert second.kendall.estimate.value == pytest.approx(0.467, abs=0.001)
     assert first.fit.slope.value == pytest.approx(0.276, abs=0.002)
     assert "Fisher" in first.pearson.read
-    assert figure.finding.verdict == "probably"
+    assert figure.finding.verdict == "perhaps"
     assert any("Without GPT-4o" in caveat for caveat in figure.finding.caveats)
     assert {(r.policy, r.name): r.accuracy for r in figure.references}[
         POLICIES[1], "majority vote"
@@ -108,8 +110,8 @@ def test_fractions_and_percent_give_the_same():
     fraction = correlate_table(
         table(macro=[0.4, 0.5, 0.6, 0.7], best_of_n=[0.41, 0.42, 0.44, 0.47]), options=FAST
     )
-    assert percent.unit == "percent"
-    assert fraction.unit == "fraction"
+    assert set(percent.units.values()) == {"percent"}
+    assert set(fraction.units.values()) == {"fraction"}
     a, b = percent.correlations[0], fraction.correlations[0]
     assert a.pearson.estimate.value == pytest.approx(b.pearson.estimate.value)
     assert a.points[0].y.value == pytest.approx(0.41)
@@ -125,15 +127,14 @@ def test_extra_columns_are_used():
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        (table(macro=[40.0, None, 60.0, 70.0]), "'b' has no value in column 'macro'"),
+        (table(macro=[40.0, None, None, 70.0]), "2 rewarders for the policy"),
         (table().head(2), "2 rewarders"),
         (table(macro=[50.0] * 4), "same value in column 'macro'"),
         (table(best_of_n=[41.0] * 4), "same value in column 'best_of_n'"),
-        (table(macro=[0.4, 0.5, 0.6, 0.7]), "column 'macro' holds fractions while others"),
         (table(macro=[40.0, 0.5, 60.0, 70.0]), "column 'macro' holds fractions while others"),
         (table(judge=["a", "b", "b", "d"]), "'b' occurs twice"),
-        (table(notes=["x", "y", "z", "w"]), "column 'notes' holds 'x'"),
-        (table(macro=[-1.0, 50.0, 60.0, 70.0]), "outside 0 to 100"),
+        (table(macro=["40", "50", "6O", "70"]), "column 'macro' holds '6O' in the row of 'c'"),
+        (table(macro=["x", "y", "z", "w"]), "no column with a benchmark score"),
         (table().rename(columns={"best_of_n": "score"}), "no column with the Best-of-N accuracy"),
         (table().rename(columns={"judge": "who"}), "no column with the names"),
         (table().drop(columns="macro"), "no column with a benchmark score"),
@@ -164,3 +165,93 @@ def test_three_rewarders_say_that_nothing_can_be_told():
     assert found.finding.verdict == "cannot tell"
     assert found.correlations[0].pearson.fisher.low is None
     assert "NaN" not in found.model_dump_json()
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """A table as a paper prints it: two benchmarks, three outcomes, a note, and gaps."""
+    path = tmp_path / "paper.csv"
+    path.write_text(
+        "Model,Maker,Family,Own,BenchA,BenchA 1,BenchA 2,MRR,"
+        "Best-of-8,Best-of-8 MATH,PPO,Arena,Why\n"
+        "a,L,f1,yes,51.0%,50,52,0.31,44.0,80.1,1,-12.5,first\n"
+        "b,L,f2,yes,55.0%,55,55,0.35,45.5,80.9,–,-3.0,\n"
+        "c,M,f3,,60.0%,58,62,0.30,46.0,81.0,2,0.5,\n"
+        "d,M,f4,,63.0%,66,60,0.41,47.5,82.4,3,n/a,\n"
+        "e,N,f5,,70.0%,69,71,0.44,49.0,83.0,5,21.0,\n"
+        "f,N,f6,,72.0%,75,69,,50.0,83.3,4,30.5,last\n"
+    )
+    return path
+
+
+def test_a_printed_table_has_a_verdict_per_pair_of_columns(printed):
+    report = correlate_table(printed, FAST, outcomes=["Best-of-8", "PPO", "Arena"])
+    pairs = {(c.axis, c.outcome): c.num_rewarders for c in report.correlations}
+    assert next(iter(pairs)) == ("BenchA", "Best-of-8")
+    benchmarks = {"BenchA", "BenchA 1", "BenchA 2", "MRR"}
+    assert {x for x, _ in pairs} == benchmarks, "another Best-of-8 column is no benchmark"
+    assert pairs["BenchA", "Best-of-8"] == 6
+    assert pairs["MRR", "PPO"] == 4, "rows drop out per pair"
+    assert pairs["BenchA", "Arena"] == 5
+    assert report.units["MRR"] == "fraction"
+    assert report.units["Arena"] == "scale"
+    assert {(v.axis, v.outcome) for v in report.verdicts} == {
+        pair for pair, n in pairs.items() if n >= 5
+    }
+    assert "BenchA predicts Best-of-8" in report.finding.sentence
+    assert "6 rewarders" in report.finding.sentence
+    assert any("BenchA_n" in line for line in report.finding.would_change)
+    own = {(c.x, c.method): c.num_rewarders for c in report.without_own}
+    assert own["BenchA", "Best-of-8"] == 4
+    assert len(report.agreement) == 3
+
+
+def test_a_policy_of_two_rewarders_is_left_out():
+    frame = pd.concat([table(policy="one"), table(policy="two").head(2)])
+    report = correlate_table(frame, FAST)
+    assert [c.policy for c in report.correlations] == ["one"]
+    assert any("macro and best_of_n for two" in warning for warning in report.warnings)
+
+
+def test_outcomes_are_known_by_name_or_declared(printed):
+    known = correlate_table(printed, FAST)
+    assert {c.outcome for c in known.correlations} == {"Best-of-8", "Best-of-8 MATH", "PPO"}
+    text = printed.read_text().replace("Arena", "outcome: Arena")
+    printed.write_text(text)
+    declared = correlate_table(printed, FAST)
+    assert {c.outcome for c in declared.correlations} == {"Arena"}
+    assert "PPO" not in {c.axis for c in declared.correlations}
+    chosen = correlate_table(printed, FAST, outcomes=["PPO"], benchmarks=["Best-of-8"])
+    assert ("Best-of-8", "PPO") in {(c.axis, c.outcome) for c in chosen.correlations}
+    with pytest.raises(BonError, match="no column 'DPO'"):
+        correlate_table(printed, FAST, outcomes=["DPO"])
+
+
+@pytest.mark.parametrize("suffix", ["n", "se"])
+def test_counts_or_standard_errors_let_a_verdict_say_no(suffix):
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(40, 80, 40), rng.uniform(40, 80, 40)
+    frame = pd.DataFrame({"judge": [f"m{i}" for i in range(40)], "score": x, "best_of_8": y})
+    frame["family"] = frame["judge"]
+    (without,) = correlate_table(frame, FAST).verdicts
+    assert without.p_low is None
+    value = 2000 if suffix == "n" else 1.1
+    given = frame.assign(**{f"score_{suffix}": value, f"best_of_8_{suffix}": value})
+    (verdict,) = correlate_table(given, FAST).verdicts
+    assert verdict.word == "no"
+    assert verdict.reliability_x == pytest.approx(0.99, abs=0.02)
+    assert verdict.points[0].x.low < verdict.points[0].x.value
+
+
+STUDIES = sorted((Path(__file__).parents[2] / "examples" / "published").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("description", STUDIES, ids=lambda path: path.stem)
+def test_every_published_study_says_where_it_is_from_and_is_read(description):
+    study = yaml.safe_load(description.read_text())
+    assert {"title", "table", "licence", "outcomes", "own", "checked"} <= set(study)
+    assert study.keys() & {"paper", "repository"}
+    report = correlate_table(description.with_suffix(".csv"), FAST)
+    assert all(c.num_rewarders >= 3 for c in report.correlations)
+    own = study["own"] not in ("none", "not stated")
+    assert own == bool(report.without_own)

@@ -1,9 +1,10 @@
 """The simulation and the bench run, and a short simulation holds what the long one shows."""
 
 import pytest
+from scipy import stats
 
 from tools import bench_analysis
-from tools.validity import coverage, populations, verdict_rates
+from tools.validity import coverage, populations, verdict_calibration, verdict_rates
 
 
 def test_a_short_simulation():
@@ -28,7 +29,19 @@ def test_what_make_validity_adds():
     assert "nan" not in "".join(populations.page([few], [leaks], [rare]))
 
 
-@pytest.mark.parametrize("cells", [verdict_rates.POWER, verdict_rates.NOISE, verdict_rates.SHAPES])
+def test_the_verdicts_numbers_are_calibrated():
+    """Ranks of true r are uniform, and the likelier of two further rewarders wins as often."""
+    ranks, pairs, covers = verdict_calibration.calibration(
+        verdict_calibration.Errors.simulated(), 8, 150
+    )
+    assert stats.kstest(ranks, "uniform").pvalue > 0.001
+    assert covers[0.95] > 0.88
+    assert pairs[:, 0].mean() == pytest.approx(pairs[:, 1].mean(), abs=0.08)
+
+
+@pytest.mark.parametrize(
+    "cells", [verdict_rates.POWER, verdict_rates.BENT, verdict_rates.NOISE, verdict_rates.SHAPES]
+)
 def test_rates_of_words_are_shares(cells):
     cell = cells[-1]
     found = verdict_rates.rates(cell, 3)

@@ -6,18 +6,16 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from starlette.testclient import TestClient
 
 from bon.core.errors import BonError
 from bon.curating.audit import write_audit
 from bon.curating.labelling import annotation_queue
 from bon.curating.labelling.annotations import add, current, history
 from bon.curating.labelling.drafts import Draft, save_drafts
-from bon.service.app import create_app
 from bon.service.pages.annotate import RESERVED, tag_letters
-from bon.service.server.state import open_service
 from bon.service.settings import Settings, read_settings
 from tests.curating.labelled_items import make_bench
+from tests.service.server import idle
 
 HTML = {"accept": "text/html"}
 
@@ -27,23 +25,16 @@ def bench(tmp_path):
     return make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=5)
 
 
-def client_of(tmp_path, **changes):
-    return open_service(
-        Settings(
-            data=tmp_path / "data",
-            miniature=False,
-            limits={"requests_per_minute": 0},
-            **{"auth": False, **changes},
-        )
-    )
+def idle_of(tmp_path, **changes):
+    own = {"auth": False, **changes}
+    limits = {"requests_per_minute": 0}
+    return idle(Settings(data=tmp_path / "data", miniature=False, limits=limits, **own))
 
 
 @pytest.fixture
 def client(tmp_path, bench):
-    with client_of(tmp_path) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
-        with TestClient(create_app(service), base_url="http://localhost") as found:
-            yield found
+    with idle_of(tmp_path) as found:
+        yield found
 
 
 def following(client, name="ann"):
@@ -232,19 +223,14 @@ def test_folders_elsewhere_are_named_by_annotate(tmp_path):
     other = make_bench(tmp_path / "other" / "colours", pairs=2)
     wanted = read_settings(None, annotate=[one.directory])
     assert wanted.annotate == (one.directory,)
-    with client_of(tmp_path, annotate=[one.directory]) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            assert "colours" in client.get("/annotate", headers=HTML).text
+    with idle_of(tmp_path, annotate=[one.directory]) as client:
+        assert "colours" in client.get("/annotate", headers=HTML).text
     for folders, message in (
         ([one.directory, other.directory], "two folders are called colours"),
         ([tmp_path / "nowhere"], "no recipe.yaml"),
     ):
-        with (
-            client_of(tmp_path, annotate=folders) as service,
-            pytest.raises(BonError, match=message),
-        ):
-            create_app(service)
+        with pytest.raises(BonError, match=message):
+            idle_of(tmp_path, annotate=folders).__enter__()
 
 
 def test_every_tag_has_a_key_of_its_own():
@@ -259,8 +245,8 @@ def test_every_tag_has_a_key_of_its_own():
 
 
 def test_a_token_s_owner_is_the_annotator_and_roles_hold(tmp_path, bench):
-    with client_of(tmp_path, auth=True) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
+    with idle_of(tmp_path, auth=True) as client:
+        service = client.app.state.service
         roles = ("annotate", "read", "submit", "admin")
         tokens = {role: service.tokens.add(f"the {role}", role) for role in roles}
         image = bench.items[0].images[0].rpartition("/")[2]
@@ -275,38 +261,36 @@ def test_a_token_s_owner_is_the_annotator_and_roles_hold(tmp_path, bench):
             ("GET", "/validations"): (None, {"read", "submit", "admin"}),
             ("POST", "/v1/validations"): ({}, {"submit", "admin"}),
         }
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            for (verb, path), (sent, may) in wanted.items():
-                for role in ("nobody", *roles):
-                    bearer = {"authorization": f"Bearer {tokens.get(role, 'bon_none')}"}
-                    status = client.request(verb, path, json=sent, headers=bearer).status_code
-                    expected = 401 if role == "nobody" else 403
-                    assert (status == expected) == (role not in may), (verb, path, role, status)
-            names = {row.annotator for row in history(bench.annotations_path)}
-            assert names == {"the annotate", "the submit", "the admin"}
-            client.post("/login", data={"token": tokens["annotate"]})
-            home = client.get("/", headers=HTML)
-            assert home.url.path == "/annotate"
-            assert "/validations" not in home.text
-            assert "/annotate/shapes" in home.text
+        for (verb, path), (sent, may) in wanted.items():
+            for role in ("nobody", *roles):
+                bearer = {"authorization": f"Bearer {tokens.get(role, 'bon_none')}"}
+                status = client.request(verb, path, json=sent, headers=bearer).status_code
+                expected = 401 if role == "nobody" else 403
+                assert (status == expected) == (role not in may), (verb, path, role, status)
+        names = {row.annotator for row in history(bench.annotations_path)}
+        assert names == {"the annotate", "the submit", "the admin"}
+        client.post("/login", data={"token": tokens["annotate"]})
+        home = client.get("/", headers=HTML)
+        assert home.url.path == "/annotate"
+        assert "/validations" not in home.text
+        assert "/annotate/shapes" in home.text
 
 
 def test_the_audit_is_shown_to_those_who_may_see_labels(tmp_path, bench):
-    with client_of(tmp_path, auth=True) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
+    with idle_of(tmp_path, auth=True) as client:
+        service = client.app.state.service
         headers = {
             role: {"authorization": f"Bearer {service.tokens.add(role, role)}"}
             for role in ("annotate", "read", "submit")
         }
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            path = "/annotate/shapes/audit"
-            assert client.get(path, headers=headers["read"]).status_code == 404
-            write_audit(bench)
-            for role, status in (("annotate", 403), ("read", 200), ("submit", 200)):
-                assert client.get(path, headers=headers[role]).status_code == status
-            answer = client.get(path, headers=headers["read"])
-            assert "sandbox" in answer.headers["content-security-policy"]
-            assert "shapes" in answer.text
-            for role, linked in (("annotate", False), ("submit", True)):
-                listed = client.get("/annotate", headers=headers[role] | HTML).text
-                assert (f'href="{path}"' in listed) == linked
+        path = "/annotate/shapes/audit"
+        assert client.get(path, headers=headers["read"]).status_code == 404
+        write_audit(bench)
+        for role, status in (("annotate", 403), ("read", 200), ("submit", 200)):
+            assert client.get(path, headers=headers[role]).status_code == status
+        answer = client.get(path, headers=headers["read"])
+        assert "sandbox" in answer.headers["content-security-policy"]
+        assert "shapes" in answer.text
+        for role, linked in (("annotate", False), ("submit", True)):
+            listed = client.get("/annotate", headers=headers[role] | HTML).text
+            assert (f'href="{path}"' in listed) == linked

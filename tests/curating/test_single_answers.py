@@ -1,8 +1,7 @@
 """Single answers labelled blind on /annotate, which `bon calibrate` then reads."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pandas as pd
@@ -16,12 +15,10 @@ from bon.curating.labelling.annotations import current
 from bon.curating.labelling.single_answers import labels_of_answers
 from bon.curating.workbench import open_workbench
 from bon.running.labelled_votes import votes_of
-from bon.service.app import create_app
-from bon.service.server.state import open_service
 from bon.service.settings import Settings
 from tests.conftest import accessibility_violations
 from tests.curating.labelled_items import picture
-from tests.service.server import serving
+from tests.service.server import idle, serving
 
 
 @pytest.fixture
@@ -52,19 +49,9 @@ def table(tmp_path) -> Path:
     return path
 
 
-@contextmanager
-def client_of(tmp_path: Path, folder: Path) -> Iterator[TestClient]:
-    settings = Settings(
-        data=tmp_path / "data",
-        miniature=False,
-        auth=False,
-        annotate=(folder,),
-        limits={"requests_per_minute": 0},
-    )
-    with open_service(settings) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            yield client
+def client_of(tmp_path: Path, folder: Path) -> AbstractContextManager[TestClient]:
+    own = {"auth": False, "annotate": (folder,), "limits": {"requests_per_minute": 0}}
+    return idle(Settings(data=tmp_path / "data", miniature=False, **own))
 
 
 def test_grades_of_a_table_without_labels_are_drawn_labelled_and_read(tmp_path, table, calibrate):

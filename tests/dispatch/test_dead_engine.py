@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError, EngineDied, ExitCode, Incomplete, engine_died
-from bon.dispatch import groups
+from bon.dispatch import cluster
 from bon.engines import ENGINES
 from bon.storage.store import Store
 from tests.conftest import echo_experiment, write_pairs, write_questions
@@ -133,7 +133,7 @@ def test_an_engine_that_dies_again_and_again_is_no_wrong_answer(
 ) -> None:
     """Nothing is stored, the last line says so, and the same command tries again."""
     site = study.parent / "site"
-    monkeypatch.setattr(groups, "HOPELESS_AT_FIRST", 2)  # each takes a worker's start
+    monkeypatch.setattr(cluster, "HOPELESS_AT_FIRST", 2)  # each takes a worker's start
     monkeypatch.delitem(vars(ENGINES), "_installed", raising=False)
     monkeypatch.setitem(vars(ENGINES), "_added", {})
     monkeypatch.syspath_prepend(str(site))

@@ -20,8 +20,13 @@ class FakeEndpoint(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, behave: Callable[[int, dict[str, Any]], Reply | None], delay: float) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(
+        self,
+        behave: Callable[[int, dict[str, Any]], Reply | None],
+        delay: float,
+        port: int = 0,
+    ) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.behave, self.delay = behave, delay
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []

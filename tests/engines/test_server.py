@@ -19,7 +19,7 @@ from bon.engines.base import GenerateRequest, Message
 from bon.engines.endpoints import server as served
 from bon.experiment.cards import load_rewarder, settings_of
 from bon.planning.model_sizes import fit_of
-from bon.work.hub_revisions import unpinned
+from bon.work.stored_models import unpinned
 
 STUB = Path(__file__).with_name("stub_server.py")
 

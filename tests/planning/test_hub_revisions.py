@@ -14,9 +14,8 @@ from bon.rewarders.base import Item
 from bon.running.runner import run
 from bon.running.start import start
 from bon.storage.store import Store
-from bon.work.hub_revisions import pin_commits, unpinned, with_commits
 from bon.work.setup import prepare
-from bon.work.stored_specs import with_stored_specs
+from bon.work.stored_models import pin_commits, unpinned, with_commits, with_stored_specs
 
 pytest.importorskip("huggingface_hub")
 

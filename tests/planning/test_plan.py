@@ -26,7 +26,8 @@ from bon.storage.store import Store
 from bon.work import preflight
 from bon.work.preflight import check_models
 from bon.work.setup import find_experiment, prepare, read_experiment, shipped_experiments
-from bon.work.sources import GenerateSource, PairSource, QuestionSource
+from bon.work.sources import GenerateSource
+from tests.running.conftest import go_in
 
 ARITY = {"pairwise": "two", "pointwise": "one", "listwise": "many"}
 RULES = {"verdict": {"pattern": "(x)"}, "score": {"pattern": "(x)"}}
@@ -171,29 +172,9 @@ def test_models_that_were_measured_alike_share_a_line(make_experiment, tmp_path)
 
 
 def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
-    """Driven by the sources that a run is driven by, without Ray."""
-    import asyncio
-
-    from bon.dispatch.worker import Host
-
     experiment = make_experiment(questions=8, pairs=3)
-    setup = prepare(experiment, tmp_path)
-    out = tmp_path / "run"
-    host = Host(setup.specs())
-    with Store(out) as store:
-        start(setup, store, quiet=True)
-
-        def work(source):
-            reply = asyncio.run(host.run(source.model, source.take(100)))
-            store.add_candidates(reply.candidates)
-            store.add_judgements(reply.judgements)
-            store.commit()
-
-        work(GenerateSource(setup, store, setup.policies[0]))
-        for rewarder in setup.rewarders:
-            work(PairSource(setup, store, rewarder))
-            work(QuestionSource(setup, store, setup.policies[0], rewarder, generated=lambda: True))
-    plan = make_plan(setup, out)
+    out = go_in(tmp_path)(experiment)
+    plan = make_plan(prepare(experiment, tmp_path), out)
     assert plan.totals()["calls"] == 0
     assert all(work.reused for work in plan.rewarders)
     experiment["policies"][0]["n"] = 6

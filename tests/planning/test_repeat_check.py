@@ -1,6 +1,5 @@
 """`--repeat-check`: what is asked again, in which company, and what it says."""
 
-import asyncio
 import json
 
 import pandas as pd
@@ -10,7 +9,6 @@ from typer.testing import CliRunner
 from bon.analysis.estimators.repeated import repeats
 from bon.analysis.results import Options
 from bon.commands.main import app
-from bon.dispatch.worker import Host
 from bon.engines.echo import EchoEngine
 from bon.engines.metering import fresh
 from bon.planning.plan import make_plan
@@ -19,6 +17,7 @@ from bon.running.reporting import read_results, report_run
 from bon.storage.store import Store
 from bon.work.repeat_check import FOLDER
 from bon.work.setup import prepare
+from tests.running.conftest import work_here
 
 
 @pytest.fixture
@@ -27,19 +26,10 @@ def here(monkeypatch):
     asked = []
 
     def work_off(setup, tally, sources, **_):
-        host = Host(setup.specs())
         busy = [source for source in sources if source.has_work()]
-
-        async def work() -> None:
-            for source in sources:
-                while tasks := source.take(8):
-                    items = [getattr(getattr(task, "item", None), "key", "") for task in tasks]
-                    asked.append((source.stage, source.model, items))
-                    reply = await host.run(source.model, tasks)
-                    source.answer(len(tasks), reply.effort.busy)
-                    tally.file(source, reply)
-
-        asyncio.run(work())
+        for source, tasks in work_here(setup, tally, sources, size=8):
+            items = [getattr(getattr(task, "item", None), "key", "") for task in tasks]
+            asked.append((source.stage, source.model, items))
         return bool(busy)
 
     monkeypatch.setattr(runner, "work_off", work_off)

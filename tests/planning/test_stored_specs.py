@@ -9,7 +9,7 @@ from bon.storage.store import Store
 from bon.work.completeness import completeness
 from bon.work.run_tables import run_tables, warnings
 from bon.work.setup import prepare
-from bon.work.stored_specs import changed_models, print_changed
+from bon.work.stored_models import changed_models, print_changed
 
 
 def test_a_card_that_changed_is_read_as_it_was_asked_and_run_as_it_is(

@@ -163,7 +163,7 @@ def test_every_shipped_prompt_is_used():
     used = {load_rewarder(name, Path()).prompt.id for name in shipped("rewarders")}
     used |= {OURS[name] for name in used if name in OURS}
     ours = {path.stem for path in (ROOT / "rewarders" / "prompts").glob("*.jinja")}
-    others = {PROMPT, "grade", "consistency"}  # of drafts, graders and any listwise card
+    others = {PROMPT, "grade", "read", "consistency"}  # of drafts, assistants, any listwise card
     assert ours == (used | others) & ours
 
 

@@ -8,14 +8,33 @@ from typing import Any
 
 import pytest
 
-from bon.dispatch.worker import Host
+from bon.dispatch.source import Source
+from bon.dispatch.worker import Host, Payload
 from bon.running.runner import compute, make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.store import Store
-from bon.work.setup import prepare
+from bon.work.setup import Setup, prepare
 
 Go = Callable[..., Path]
+
+
+def work_here(
+    setup: Setup, tally: Tally, sources: list[Source], size: int = 50
+) -> list[tuple[Source, list[Payload]]]:
+    """Do all work of these sources in this process; return every batch that was asked."""
+    host, asked = Host(setup.specs()), []
+
+    async def work() -> None:
+        for source in sources:
+            while tasks := source.take(size):
+                asked.append((source, tasks))
+                reply = await host.run(source.model, tasks)
+                source.answer(len(tasks), reply.effort.busy)
+                tally.file(source, reply)
+
+    asyncio.run(work())
+    return asked
 
 
 @pytest.fixture
@@ -33,17 +52,8 @@ def go_in(base: Path) -> Go:
         setup = prepare(experiment, base)
         with Store(base / out) as store:
             start(setup, store, quiet=True, **options)
-            tally, host = Tally(setup, store), Host(setup.specs())
             sources = [s for s in make_sources(setup, store) if until in ("", s.stage)]
-
-            async def work() -> None:
-                for source in sources:
-                    while tasks := source.take(50):
-                        reply = await host.run(source.model, tasks)
-                        source.open -= len(tasks)
-                        tally.file(source, reply)
-
-            asyncio.run(work())
+            work_here(setup, Tally(setup, store), sources)
             if not until:
                 compute(setup, store, quiet=True)
         return base / out

@@ -1,6 +1,5 @@
 """`bon stress`: attacks made of stored candidates, judged by the run's own rewarders."""
 
-import asyncio
 import json
 
 import pytest
@@ -10,11 +9,11 @@ from typer.testing import CliRunner
 import bon
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.dispatch.worker import Host
 from bon.running import stress
 from bon.running.attacks import ATTACKS, OWN_IMAGE, SWAPPED, attack_pairs, make_targets
-from bon.running.reporting import read_results, report_run
+from bon.running.reporting import open_run, read_results, report_run
 from bon.storage.store import Store
+from tests.running.conftest import work_here
 
 
 @pytest.fixture
@@ -23,16 +22,7 @@ def here(monkeypatch):
     asked = []
 
     def work_off(setup, tally, sources, *, quiet=False):
-        host = Host(setup.specs())
-
-        async def work() -> None:
-            for source in sources:
-                while tasks := source.take(50):
-                    asked.append(len(tasks))
-                    tally.file(source, await host.run(source.model, tasks))
-                    source.open -= len(tasks)
-
-        asyncio.run(work())
+        asked.extend(len(tasks) for _, tasks in work_here(setup, tally, sources))
 
     monkeypatch.setattr(stress, "work_off", work_off)
     return asked
@@ -48,10 +38,7 @@ def experiment(make_experiment):
 
 def attacked(directory, most=50):
     with Store(directory, readonly=True) as store:
-        spec = store.query("SELECT spec FROM candidates LIMIT 1")[0][0]
-        return list(
-            make_targets(list(store.questions()), lambda q: store.candidates(spec, q.key), most)
-        )
+        return list(make_targets(open_run(store), store, most))
 
 
 def test_every_attack_is_set_against_a_right_candidate(experiment, go):

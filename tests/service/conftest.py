@@ -12,6 +12,7 @@ from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
 from tests.conftest import echo_experiment, write_pairs, write_questions
+from tests.service.server import idle
 
 Serve = Callable[..., Any]
 
@@ -35,12 +36,9 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
-    """A client of a server that starts no validation: its supervisor does not run."""
-    with open_service(settings) as service:
-        service.supervisor.start = lambda: None
-        service.supervisor.stop = lambda: None
-        with TestClient(create_app(service), base_url="http://localhost") as test_client:
-            yield test_client
+    """A client of a server that starts no validation."""
+    with idle(settings) as test_client:
+        yield test_client
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`bon serve` as a process of its own."""
+"""`bon serve` as a process of its own, and its application in this one."""
 
 import contextlib
 import os
@@ -12,6 +12,20 @@ from pathlib import Path
 
 import httpx
 import yaml
+from starlette.testclient import TestClient
+
+from bon.service.app import create_app
+from bon.service.server.state import open_service
+from bon.service.settings import Settings
+
+
+@contextlib.contextmanager
+def idle(settings: Settings, base_url: str = "http://localhost") -> Iterator[TestClient]:
+    """A client of a server that starts no validation: its supervisor does not run."""
+    with open_service(settings) as service:
+        service.supervisor.start = service.supervisor.stop = lambda: None
+        with TestClient(create_app(service), base_url=base_url) as client:
+            yield client
 
 
 class Server:

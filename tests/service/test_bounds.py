@@ -114,7 +114,7 @@ def test_experiments_that_cost_too_much_are_refused(client, name):
 
 NUMBERS = ({"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"})
 CHECKED_ELSEWHERE = {
-    "policies[]", "rewarders[]", "grading",  # cards
+    "policies[]", "rewarders[]", "grading", "reading",  # cards
     "engine_args",  # the settings of an engine
     "placement.runtime_env",  # refused
 }  # fmt: skip

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from starlette.testclient import TestClient
 
-from bon.service.app import create_app
-from bon.service.server.state import open_service
 from tests.service.conftest import experiment
+from tests.service.server import idle
 
 ROOT = Path(__file__).parents[2]
 YAML = {"content-type": "application/yaml"}
@@ -270,10 +268,7 @@ def test_headers_and_request_ids(client):
 
 def test_too_many_requests_are_told_when_to_come_back(settings):
     limits = settings.limits.model_copy(update={"requests_per_minute": 60})
-    with (
-        open_service(settings.model_copy(update={"limits": limits})) as service,
-        TestClient(create_app(service), base_url="http://localhost") as client,
-    ):
+    with idle(settings.model_copy(update={"limits": limits})) as client:
         answers = [client.get("/v1/validations") for _ in range(30)]
     assert {answer.status_code for answer in answers} == {200, 429}
     assert int(answers[-1].headers["retry-after"]) >= 1

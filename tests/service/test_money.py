@@ -6,7 +6,8 @@ import yaml
 from bon.service.settings import Allow, Limits
 from bon.storage.store import Store
 from tests.service.conftest import experiment
-from tests.service.test_online import online_settings, serving
+from tests.service.server import idle
+from tests.service.test_online import online_settings
 from tests.storage.test_store import CANDIDATE, JUDGEMENT
 
 CARD = {
@@ -126,6 +127,6 @@ def test_rewards_of_a_panel_cost_what_its_members_cost(settings):
     served = online_settings(settings, **changes)
     served = served.model_copy(update={"limits": Limits(dollars_per_owner=0)})
     samples = [{"prompt": "Why?", "response": text} for text in ("a", "b")]
-    for client in serving(served):
+    with idle(served) as client:
         answer = client.post("/get_reward?rewarder=both", json={"samples": samples})
         assert answer.status_code == 402, answer.text

@@ -12,14 +12,12 @@ import time
 import anyio.to_thread
 import pytest
 from starlette.concurrency import run_in_threadpool
-from starlette.testclient import TestClient
 
-from bon.service.app import create_app
 from bon.service.errors import ApiError
-from bon.service.server.state import open_service, open_tokens
+from bon.service.server.state import open_tokens
 from bon.service.validations import plan_pool
 from tests.service.conftest import experiment
-from tests.service.server import serving
+from tests.service.server import idle, serving
 from tests.service.test_online import asks, online_settings
 from tests.service.test_tokens import bearer
 
@@ -56,29 +54,28 @@ def test_a_cookie_that_another_user_was_sent_opens_nothing(tmp_path):
 
 
 def test_a_link_to_a_report_ends_with_its_token(settings):
-    with open_service(settings.model_copy(update={"auth": True})) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
+    with idle(settings.model_copy(update={"auth": True})) as client:
+        service = client.app.state.service
         token = service.tokens.add("ann", "submit")
         briefly = service.tokens.add("brief", "read", expires=time.time() + 3600)
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            answer = client.post("/v1/validations", json=experiment(), headers=bearer(token))
-            key = answer.json()["id"]
-            (settings.runs / key).mkdir(parents=True)
-            (settings.runs / key / "report.html").write_text("<p>finished</p>")
-            links = [
-                client.get(
-                    f"/validations/{key}/report", headers=bearer(each), follow_redirects=False
-                ).headers["location"]
-                for each in (token, briefly)
-            ]
-            assert [client.get(link).status_code for link in links] == [200, 200]
-            service.tokens.revoke("ann")
-            service.jobs.rows("UPDATE tokens SET expires = 1 WHERE name = 'brief'")
-            assert [client.get(link).status_code for link in links] == [404, 404]
-            signature = links[0].split("/")[3].partition("-")[2]
-            for token_id in ("", links[1].split("/")[3].partition("-")[0]):
-                forged = f"/reports/{key}/{token_id}-{signature}/report.html"
-                assert client.get(forged).status_code == 404
+        answer = client.post("/v1/validations", json=experiment(), headers=bearer(token))
+        key = answer.json()["id"]
+        (settings.runs / key).mkdir(parents=True)
+        (settings.runs / key / "report.html").write_text("<p>finished</p>")
+        links = [
+            client.get(
+                f"/validations/{key}/report", headers=bearer(each), follow_redirects=False
+            ).headers["location"]
+            for each in (token, briefly)
+        ]
+        assert [client.get(link).status_code for link in links] == [200, 200]
+        service.tokens.revoke("ann")
+        service.jobs.rows("UPDATE tokens SET expires = 1 WHERE name = 'brief'")
+        assert [client.get(link).status_code for link in links] == [404, 404]
+        signature = links[0].split("/")[3].partition("-")[2]
+        for token_id in ("", links[1].split("/")[3].partition("-")[0]):
+            forged = f"/reports/{key}/{token_id}-{signature}/report.html"
+            assert client.get(forged).status_code == 404
 
 
 @pytest.mark.parametrize("left", [b"", b"short"])
@@ -92,26 +89,25 @@ def test_an_empty_secret_signs_nothing(settings, left):
 
 
 def test_what_one_owner_had_judged_is_not_told_to_another(settings):
-    with open_service(
+    with idle(
         online_settings(settings).model_copy(update={"auth": True, "ray_address": None})
-    ) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
+    ) as client:
+        service = client.app.state.service
         tokens = [service.tokens.add(name, "submit") for name in ("ann", "ben")]
         body = {"rewarder": "judge", "messages": asks("private?"), "candidates": ["a", "b"]}
         samples = {"samples": [{"prompt": "secret?", "response": r} for r in ("a", "b")]}
-        with TestClient(create_app(service), base_url="http://localhost") as client:
 
-            def cached(token):
-                judged = client.post("/v1/rank", json=body, headers=bearer(token)).json()
-                rated = client.post(
-                    "/get_reward", params={"rewarder": "judge"}, json=samples, headers=bearer(token)
-                ).json()
-                logs = rated["extra_logs"]["cached"]
-                return judged["usage"]["cached_judgements"] > 0, logs[0] > 0
+        def cached(token):
+            judged = client.post("/v1/rank", json=body, headers=bearer(token)).json()
+            rated = client.post(
+                "/get_reward", params={"rewarder": "judge"}, json=samples, headers=bearer(token)
+            ).json()
+            logs = rated["extra_logs"]["cached"]
+            return judged["usage"]["cached_judgements"] > 0, logs[0] > 0
 
-            assert cached(tokens[0]) == (False, False)
-            assert cached(tokens[0]) == (True, True)
-            assert cached(tokens[1]) == (False, False)
+        assert cached(tokens[0]) == (False, False)
+        assert cached(tokens[0]) == (True, True)
+        assert cached(tokens[1]) == (False, False)
 
 
 def test_plans_of_one_owner_keep_nobody_else_waiting(client, monkeypatch):

@@ -8,13 +8,11 @@ import time
 
 import pytest
 from PIL import Image
-from starlette.testclient import TestClient
 
-from bon.service.app import create_app
-from bon.service.server.state import open_service
 from bon.service.settings import Online, Scaling
 from bon.work.catalogue import catalogue, listing
 from tests.conftest import echo_experiment
+from tests.service.server import idle
 
 CARDS = echo_experiment()
 OPTIONS = ["2", "4", "6", "8", "10"]
@@ -28,17 +26,10 @@ def online_settings(settings, **changes):
     return settings.model_copy(update={"online": Online.model_validate(online)})
 
 
-def serving(settings):
-    with open_service(settings) as service:
-        service.supervisor.start = lambda: None
-        service.supervisor.stop = lambda: None
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            yield client
-
-
 @pytest.fixture
 def online(settings):
-    yield from serving(online_settings(settings))
+    with idle(online_settings(settings)) as client:
+        yield client
 
 
 def picture(colour="red", size=(8, 8), form="PNG"):
@@ -130,7 +121,7 @@ def test_rules_of_the_other_kinds(settings):
     }
     cards = [{"name": name, "engine": "echo", **more} for name, more in kinds.items()]
     scales = {"likely": 0.3, "critic": 0.2}
-    for client in serving(online_settings(settings, rewarders=cards, scales=scales)):
+    with idle(online_settings(settings, rewarders=cards, scales=scales)) as client:
         for rewarder, rules in (
             ("list", ("listwise", "weighted_vote")),
             ("likely", ("best_score", "weighted_vote")),
@@ -247,7 +238,7 @@ def test_more_hostile_requests(online):
 
 
 def test_an_image_is_never_fetched(settings):
-    for client in serving(online_settings(settings)):
+    with idle(online_settings(settings)) as client:
         for url in (
             "http://127.0.0.1/x.png", "http://169.254.169.254/latest/meta-data/",
             "https://example.org/x.png", "file:///etc/passwd", "http://", "http://[",
@@ -264,7 +255,7 @@ def test_overload_is_answered_429_and_recovers(settings):
         {**row, "engine_args": {**row["engine_args"], "latency": 0.5}} for row in CARDS["rewarders"]
     ]
     scaling = Scaling(max_ongoing_requests=2, max_queued_requests=1)
-    for client in serving(online_settings(settings, rewarders=slow, scaling=scaling)):
+    with idle(online_settings(settings, rewarders=slow, scaling=scaling)) as client:
         answers = []
 
         def ask(number, client=client, answers=answers):
@@ -288,7 +279,7 @@ def test_a_model_that_fails_is_one_line(settings):
     broken["policies"][0]["engine_args"]["failure_rate"] = 1.0
     broken["rewarders"][2]["engine_args"]["failure_rate"] = 1.0
     changed = {"policies": broken["policies"], "rewarders": broken["rewarders"]}
-    for client in serving(online_settings(settings, **changed)):
+    with idle(online_settings(settings, **changed)) as client:
         body = {"model": "bon/policy/judge", "messages": asks()}
         for answer in (
             client.post("/v1/chat/completions", json=body),
@@ -350,7 +341,7 @@ def test_the_pixels_of_a_request_are_counted_together(online):
 def test_a_client_that_hangs_up_is_not_worked_for(settings, caplog):
     slow = echo_experiment(latency=3000.0)
     changes = {"policies": slow["policies"], "rewarders": slow["rewarders"]}
-    for client in serving(online_settings(settings, **changes)):
+    with idle(online_settings(settings, **changes)) as client:
         body = json.dumps({"rewarder": "head", "messages": asks(), "candidates": ["a", "b"]})
         coming = [{"type": "http.request", "body": body.encode(), "more_body": False}]
 

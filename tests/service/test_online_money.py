@@ -1,9 +1,5 @@
 """A server's money online: 40 clients at once, clients that hang up, and restarts."""
 
-import os
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from bon.core.ledger import LEDGER, spent_by_spec
 from tests.engines.fake_endpoint import Billing, serve
+from tests.service import server
+from tests.service.test_serve import wait_ready
 
 CARD: dict[str, Any] = {
     "name": "judge",
@@ -34,35 +31,11 @@ CARD: dict[str, Any] = {
 def serving(folder: Path, url: str, limits: dict[str, float], **online: Any) -> Iterator[str]:
     """Run `bon serve` with a judge at $1 a call; yield its address."""
     args = {"base_url": url, "api_key_env": None, "retry_wait": 0.01, **online.pop("args", {})}
-    settings = {
-        "data": "data",
-        "auth": False,
-        "port": 0,
-        "miniature": False,
-        "limits": {**limits, "requests_per_minute": 0},
-        "online": {"rewarders": [{**CARD, "engine_args": args}], "backend": "process", **online},
-    }
-    (folder / "serve.yaml").write_text(yaml.safe_dump(settings))
-    command = [sys.executable, "-m", "bon", "serve", "--config", str(folder / "serve.yaml")]
-    with (folder / "log").open("a") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ
-        )
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if found := re.search(r"listens on (\S+)", line):
-                break
-        else:
-            raise AssertionError((folder / "log").read_text())
-        for _ in range(600):
-            if httpx.get(f"{found[1]}/readyz").is_success:
-                break
-            time.sleep(0.2)
-        yield found[1]
-    finally:
-        process.terminate()
-        process.wait(60)
+    online = {"rewarders": [{**CARD, "engine_args": args}], "backend": "process", **online}
+    limits = {**limits, "requests_per_minute": 0}
+    with server.serving(folder, limits=limits, online=online) as running:
+        wait_ready(running.client)
+        yield running.address
 
 
 def ask(url: str, name: str, seconds: float = 60) -> int:

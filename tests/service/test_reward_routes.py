@@ -8,8 +8,9 @@ import pytest
 
 from bon.core.records import Judgement
 from bon.service.online.judgement_store import FILE, JudgementStore
-from tests.service.test_online import asks, serving
-from tests.service.test_rewards import MUTE, ROLLOUT, SAMPLE, with_sets
+from tests.service.server import idle
+from tests.service.test_online import asks
+from tests.service.test_rewards import ROLLOUT, SAMPLE, with_sets
 
 JSON = {"content-type": "application/json"}
 SCORED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
@@ -22,27 +23,20 @@ ANSWERED = [
     ("/v1/score", SCORED),
 ]
 REFUSED = [
-    ("/get_reward", SAMPLE),
-    ("/get_reward?rewarder=nobody", SAMPLE),
     ("/get_reward?rewarder=head&rewarder=judge", SAMPLE),
-    ("/get_reward?rewarder=head&unknown=1", SAMPLE),
     ("/get_reward?rewarder=head&group=x", SAMPLE),
     ("/get_reward?rewarder=head&key=%FF", SAMPLE),
-    ("/get_reward?rewarder=judge", SAMPLE),
-    ("/get_reward?rewarder=mute", SAMPLE),
-    ("/get_reward?rewarder=head", {}),
     ("/get_reward?rewarder=head", []),
     ("/get_reward?rewarder=head", {**SAMPLE, "response": 7}),
     ("/get_reward?rewarder=head", {**SAMPLE, "response": "\ud800"}),
-    ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/none"}),
     ("/v1/score", {**SCORED, "unknown": 1}),
 ]
 
 
 @pytest.fixture
 def routes(settings):
-    """A client of a server with question sets and a rewarder whose replies cannot be read."""
-    yield from serving(with_sets(settings, rewarders=[*with_sets(settings).online.rewarders, MUTE]))
+    with idle(with_sets(settings)) as client:
+        yield client
 
 
 @pytest.mark.parametrize(("path", "body"), ANSWERED)
@@ -53,7 +47,7 @@ def test_valid_requests_are_answered(routes, path, body):
 @pytest.mark.parametrize(("path", "body"), REFUSED)
 def test_others_are_refused(routes, path, body):
     answer = routes.post(path, content=json.dumps(body), headers=JSON)
-    assert answer.status_code in (404, 422, 503)
+    assert answer.status_code == 422
     assert answer.json()["error"]["message"]
 
 

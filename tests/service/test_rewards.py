@@ -6,13 +6,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from starlette.testclient import TestClient
 
 from bon.core.errors import BonError
-from bon.service.app import create_app
 from bon.service.online.judgement_store import FILE
-from bon.service.server.state import open_service
-from tests.service.test_online import asks, online_settings, picture, serving
+from tests.service.server import idle
+from tests.service.test_online import asks, online_settings, picture
 
 SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
 PROMPT = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
@@ -32,7 +30,8 @@ def with_sets(settings, **changes):
 
 @pytest.fixture
 def trainer(settings):
-    yield from serving(with_sets(settings))
+    with idle(with_sets(settings)) as client:
+        yield client
 
 
 def good(answer):
@@ -161,21 +160,20 @@ def test_what_is_refused(trainer, name):
 
 def test_a_token_in_the_path_opens_the_reward_routes_and_is_not_logged(settings, caplog):
     closed = with_sets(settings).model_copy(update={"auth": True})
-    with open_service(closed) as service:
-        service.supervisor.start = service.supervisor.stop = lambda: None
+    with idle(closed) as client:
+        service = client.app.state.service
         token, reader = service.tokens.add("t", "submit"), service.tokens.add("r", "read")
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            caplog.set_level("INFO", "bon.access")
-            path = "get_reward?rewarder=head"
-            assert client.post(f"/t/{token}/{path}", json=SAMPLE).status_code == 200
-            assert client.post(f"/{path}", json=SAMPLE).status_code == 401
-            assert client.post(f"/t/wrong/{path}", json=SAMPLE).status_code == 401
-            assert client.post(f"/t/{reader}/{path}", json=SAMPLE).status_code == 403
-            assert client.post(f"/t/{token}/v1/validations", json={}).status_code == 401
-            assert client.get(f"/t/{token}/v1/validations").status_code in (401, 404)
-            lines = [r.getMessage() for r in caplog.records if r.name == "bon.access"]
-            assert "POST /get_reward" in lines
-            assert not any(token in line for line in lines if "/v1/validations" not in line)
+        caplog.set_level("INFO", "bon.access")
+        path = "get_reward?rewarder=head"
+        assert client.post(f"/t/{token}/{path}", json=SAMPLE).status_code == 200
+        assert client.post(f"/{path}", json=SAMPLE).status_code == 401
+        assert client.post(f"/t/wrong/{path}", json=SAMPLE).status_code == 401
+        assert client.post(f"/t/{reader}/{path}", json=SAMPLE).status_code == 403
+        assert client.post(f"/t/{token}/v1/validations", json={}).status_code == 401
+        assert client.get(f"/t/{token}/v1/validations").status_code in (401, 404)
+        lines = [r.getMessage() for r in caplog.records if r.name == "bon.access"]
+        assert "POST /get_reward" in lines
+        assert not any(token in line for line in lines if "/v1/validations" not in line)
 
 
 # ------------------------------------------------------------------ questions by id
@@ -188,7 +186,7 @@ def test_a_label_brings_the_question_with_its_images(settings):
     (folder / "seen.jsonl").write_text(json.dumps({**row, "image": "red.png"}))
     sets = {**SETS, "seen": {"benchmark": "multiple_choice", "path": "files/seen.jsonl"}}
     ready = online_settings(settings, sets=sets).model_copy(update={"base": settings.data})
-    for client in serving(ready):
+    with idle(ready) as client:
         address = "/get_reward?rewarder=head&key=r"
         for label in (
             "bon://seen/one%20two",
@@ -210,12 +208,12 @@ def test_a_label_brings_the_question_with_its_images(settings):
 def test_a_set_that_cannot_be_read_stops_the_start(settings):
     missing = {"x": {"benchmark": "multiple_choice", "path": "nothing.jsonl"}}
     with pytest.raises(BonError, match=r"nothing\.jsonl"):
-        next(serving(online_settings(settings, sets=missing)))
+        idle(online_settings(settings, sets=missing)).__enter__()
     path = settings.data / "files" / "twice.jsonl"
     path.write_text((settings.data / "files" / "questions.jsonl").read_text() * 2)
     twice = {"x": {"benchmark": "multiple_choice", "path": str(path)}}
     with pytest.raises(BonError, match="two questions have the id 'q0'"):
-        next(serving(online_settings(settings, sets=twice)))
+        idle(online_settings(settings, sets=twice)).__enter__()
 
 
 # ------------------------------------------------------------------ groups
@@ -280,7 +278,7 @@ def test_groups_of_one_batch_and_copies_alone(trainer):
 def test_a_failing_caller_costs_the_others_no_rewards(settings):
     """A judge that fails is an error for all of its group, and for nobody else."""
     broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
-    for client in serving(with_sets(settings, rewarders=[broken, HEAD])):
+    with idle(with_sets(settings, rewarders=[broken, HEAD])) as client:
         address = "/get_reward?group=2&key=r&rewarder="
         body = {**SAMPLE, "label": "bon://sums/q1"}
         with ThreadPoolExecutor(2) as pool:
@@ -293,7 +291,7 @@ def test_a_failing_caller_costs_the_others_no_rewards(settings):
 
 
 def test_what_cannot_be_read_is_never_a_number(settings):
-    for client in serving(with_sets(settings, rewarders=[MUTE, HEAD])):
+    with idle(with_sets(settings, rewarders=[MUTE, HEAD])) as client:
         address = "/get_reward?rewarder=mute"
         refused(client.post(address, json=SAMPLE), 503, "could not be read")
         assert good(client.post(f"{address}&on_unparsed=null", json=SAMPLE)) is None
@@ -313,7 +311,7 @@ def test_every_judgement_is_kept_and_reused(settings):
     samples = [{**SAMPLE, "response": text} for text in TEXTS]
     cached = []
     for _ in range(2):  # the second server reads what the first one stored
-        for client in serving(with_sets(settings)):
+        with idle(with_sets(settings)) as client:
             result = good(client.post("/get_reward?rewarder=judge", json={"samples": samples}))
             cached += result["extra_logs"]["cached"]
     assert cached == [0] * 4 + [6] * 4

@@ -4,29 +4,27 @@ import logging
 import sqlite3
 
 import pytest
-from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from bon.commands.main import app as command_line
 from bon.core.errors import BonError
-from bon.service.app import create_app, welcome
+from bon.service.app import welcome
 from bon.service.server.access import check_access, first_token
 from bon.service.server.logs import JsonLines, TextLines, redact
 from bon.service.server.middleware import REWARDS
 from bon.service.server.state import open_service
 from bon.service.settings import ROLES
 from tests.service.conftest import experiment
+from tests.service.server import idle
 
 
 @pytest.fixture
 def guarded(settings):
-    with open_service(settings.model_copy(update={"auth": True})) as service:
-        service.supervisor.start = lambda: None
-        service.supervisor.stop = lambda: None
+    with idle(settings.model_copy(update={"auth": True})) as client:
+        service = client.app.state.service
         tokens = {role: service.tokens.add(role, role) for role in ROLES}
         tokens["other"] = service.tokens.add("other", "submit")
-        with TestClient(create_app(service), base_url="http://localhost") as client:
-            yield client, tokens, service
+        yield client, tokens, service
 
 
 def bearer(token):
@@ -130,11 +128,8 @@ def test_what_a_proxy_hands_on_is_never_local(client, name):
 
 def test_without_tokens_only_the_names_of_this_machine_are_local(settings):
     allow = settings.allow.model_copy(update={"hosts": ("*",)})
-    with (
-        open_service(settings.model_copy(update={"allow": allow})) as service,
-        TestClient(create_app(service), base_url="http://rebound.example") as client,
-    ):
-        service.supervisor.start = lambda: None
+    named = settings.model_copy(update={"allow": allow})
+    with idle(named, base_url="http://rebound.example") as client:
         assert client.get("/v1/validations").status_code == 401
 
 

@@ -128,12 +128,21 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path):
         assert store.candidates("spec", "k1") == [CANDIDATE]
 
 
-def test_another_schema_version_is_refused(tmp_path):
+@pytest.mark.parametrize("version", [1, 99])  # 1: of bon 0.1 to 0.3, whose cards had other keys
+def test_another_schema_version_is_refused(tmp_path, version):
     Store(tmp_path).close()
     with sqlite3.connect(tmp_path / "run.sqlite") as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(BonError, match="schema version 99"):
+        db.execute(f"PRAGMA user_version = {version}")
+    db.close()
+    before = (tmp_path / "run.sqlite").read_bytes()
+    with pytest.raises(BonError, match=f"schema version {version}, .* -> use the version of bon"):
         Store(tmp_path)
+    assert (tmp_path / "run.sqlite").read_bytes() == before
+
+
+def test_rows_are_on_the_disk_before_the_ledger_forgets_their_replies(tmp_path):
+    with Store(tmp_path) as store:
+        assert store.db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
 
 
 def test_errors_can_be_forgotten(tmp_path):

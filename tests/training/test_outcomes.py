@@ -33,25 +33,29 @@ def table(rewarders: int = 17) -> pd.DataFrame:
     )
 
 
-def test_a_column_of_gains_by_training_is_no_benchmark():
+def test_a_column_of_gains_by_training_is_an_outcome_with_its_own_verdict():
     report = correlate_table(table(), FAST)
-    assert {c.axis for c in report.correlations} == {"macro"}
-    assert report.correlations[0].pearson.estimate.value > 0.9
-    found = {c.x: c for c in report.outcomes}
-    assert set(found) == {"macro", "best_of_n"}
-    whole = found["macro"]
-    assert whole.num_rewarders == 17
-    assert abs(whole.spearman.value) < 0.2
-    assert whole.r.low < 0 < whole.r.high
-    assert whole.spearman.low is not None
-    text = correlation_text(report)
-    assert "Gains by training:" in text
-    assert "ppo      best_of_n" in text
+    chosen, trained = report.correlations
+    assert [(c.axis, c.outcome) for c in (chosen, trained)] == [
+        ("macro", "best_of_n"),
+        ("macro", "ppo"),
+    ]
+    assert chosen.pearson.estimate.value > 0.9
+    assert trained.num_rewarders == 17
+    assert abs(trained.spearman.estimate.value) < 0.2
+    assert trained.pearson.estimate.low < 0 < trained.pearson.estimate.high
+    assert {v.outcome: v.word for v in report.verdicts} == {
+        "best_of_n": "yes",
+        "ppo": "cannot tell",
+    }
+    (agreement,) = report.agreement
+    assert (agreement.x, agreement.method) == ("best_of_n", "ppo")
+    assert "Outcomes with each other" in correlation_text(report)
 
 
 def test_one_base_model_has_no_interval():
     shared = correlate_table(table().assign(family="f0"), FAST)
-    assert all(c.r.low is None for c in shared.outcomes)  # one base model: no interval
+    assert all(c.pearson.estimate.low is None for c in shared.correlations)
 
 
 def test_rows_before_and_after_training_become_gains_over_seeds():
@@ -63,17 +67,20 @@ def test_rows_before_and_after_training_become_gains_over_seeds():
     ]
     long = correlate_table(pd.DataFrame(rows).drop(columns="ppo"), FAST)
     direct = correlate_table(wide, FAST)
-    assert [c.r.value for c in long.outcomes] == pytest.approx(
-        [c.r.value for c in direct.outcomes], nan_ok=True
+    assert long.correlations[0] == direct.correlations[0]
+    assert long.correlations[1].pearson.estimate.value == pytest.approx(
+        direct.correlations[1].pearson.estimate.value
     )
-    assert long.correlations == direct.correlations
 
 
-def test_a_table_without_best_of_n_still_shows_gains():
-    report = correlate_table(table().drop(columns="best_of_n"), FAST)
-    assert report.correlations == ()
-    assert "no such column" in report.finding.sentence
-    assert {c.x for c in report.outcomes} == {"macro"}
+def test_a_table_without_best_of_n_has_a_verdict_on_training():
+    """Of a downward line: noise turns no sign, so it needs no counts."""
+    rows = table().drop(columns="best_of_n")
+    rows["dpo"] = 30 - rows["macro"] / 10 + np.random.default_rng(0).normal(size=17)
+    report = correlate_table(rows.drop(columns="ppo"), FAST)
+    assert report.finding.verdict == "reverse"
+    assert report.finding.sentence.startswith("No, reverse")
+    assert "a higher macro have a lower dpo" in report.finding.sentence
     with pytest.raises(BonError, match="no column with the Best-of-N accuracy"):
         correlate_table(table().drop(columns=["best_of_n", "ppo"]), FAST)
 

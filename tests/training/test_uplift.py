@@ -32,7 +32,7 @@ from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.keys import text_key
 from bon.core.records import Candidate
-from bon.dispatch.worker import RewarderSpec
+from bon.dispatch.worker import ModelSpec
 from bon.engines.base import ImagePart, Message, ScoreRequest
 from bon.engines.hf import fine_tuning
 from bon.engines.hf.engine import TransformersEngine
@@ -354,7 +354,7 @@ def test_responses_are_compared_by_the_scores_of_the_rewarder(tmp_path):
     spec = DatasetSpec(benchmark="mmmu_pro", path=str(path))
     questions = list(load_questions(spec, ImageStore(tmp_path / "images")))
     rewarder = load_rewarder("mini-critic-a", tmp_path)
-    judge = RewarderSpec(rewarder, Protocol(rewarder.spec, 1, "all_pairs"))
+    judge = ModelSpec(rewarder, protocol=Protocol(rewarder.spec, 1, "all_pairs"))
     texts = ["Answer: A", "Answer: B"]
     items = [question_item(q, [sampled(text) for text in texts]) for q in questions]
     items.append(question_item(questions[0], [sampled("Answer: A")] * 2))

@@ -27,7 +27,7 @@ from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import Estimate, Options
 from bon.analysis.verdict.of_axes import axes_of
 from bon.analysis.verdict.verdict import judge
-from tools.validity import populations, verdict_rates
+from tools.validity import populations, verdict_calibration, verdict_rates
 from tools.validity.populations import DIFFICULTY, PROMISE, SPREAD_X, answers
 
 Floats = NDArray[np.float64]
@@ -46,11 +46,11 @@ BLOCK = 50  # studies that share their bootstrap draws
 
 
 def main() -> None:
-    """Print the table, and write it to docs/validity.md unless --quick."""
+    """Write the tables of docs/validity.md, whose prose is written by hand; --quick prints them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few studies, nothing written")
     parser.add_argument("--studies", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=Path("docs/validity.md"))
+    parser.add_argument("--out", type=Path, default=Path("build/validity.md"))
     arguments = parser.parse_args()
     studies = 40 if arguments.quick else arguments.studies
     rows = []
@@ -65,11 +65,14 @@ def main() -> None:
     leaky = [populations.remembered_leaks(s, q, leaks) for q in LEAK_SIZES for s in LEAKED]
     gates = [populations.gate_errors(q, s, studies) for q in (30, 100) for s in RARE]
     more = verdict_rates.page(20 if arguments.quick else verdict_rates.STUDIES)
+    errors = verdict_calibration.Errors.simulated()
+    more += verdict_calibration.page(errors, 40 if arguments.quick else verdict_calibration.STUDIES)
     more += populations.page(few, leaky, gates)
     text = "\n".join((page(rows, nulls, studies, sum(os.times()[:4])), *more))
     if arguments.quick:
         print(text)
     else:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(text, encoding="utf-8")
 
 

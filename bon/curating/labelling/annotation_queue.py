@@ -146,11 +146,7 @@ class AnnotationQueue:
             return self._bench
 
     def item(self, key: str) -> Labellable:
-        """Return an item by key.
-
-        Raises:
-            BonError: the benchmark has no such item.
-        """
+        """Return an item by key."""
         bench = self.bench
         if key not in self._items:
             raise BonError(f"{bench.name} has no such item", "load the page again")
@@ -172,11 +168,7 @@ class AnnotationQueue:
             return self._items[key]
 
     def submit(self, annotator: str, submission: Submission) -> Draft | None:
-        """Store an answer; return the item's draft, which may be shown from now on, if any.
-
-        Raises:
-            BonError: an unknown item, tag or choice.
-        """
+        """Store an answer; return the item's draft, which may be shown from now on, if any."""
         with self._lock:
             item = self.item(submission.item)
             order = shown_order(item.key, annotator, len(item.responses))

@@ -56,11 +56,7 @@ def read_drafts(path: Path) -> dict[str, Draft]:
 def draft_experiment(
     bench: Workbench, by: str, *, max_cost: float | None = None, remote_code: bool = False
 ) -> dict[str, Any]:
-    """Return the experiment in which this card's model drafts the items.
-
-    Raises:
-        BonError: the card generates no text, or it has a price and no limit is set.
-    """
+    """Return the experiment in which this card's model drafts the items."""
     card = load_rewarder(by, Path.cwd()).card
     if card.kind not in GENERATIVE or card.engine == "none":
         raise BonError(

@@ -39,9 +39,6 @@ def draw_answers(
     """Draw items to label into next.csv, their texts for /annotate; return what to do with them.
 
     Items of a table can be shown if it has the columns `question` and `text` (and `image`: paths).
-
-    Raises:
-        BonError: several rewarders, or the folder holds annotations already.
     """
     single = votes[votes["kind"] == "answers"]
     judges = list(by_rewarder(votes if single.empty else single))
@@ -101,11 +98,7 @@ def _shown(source: Path, columns: dict[str, str]) -> Iterator[Shown]:
 
 
 def labels_of_answers(folder: Path, passing: float | None = None) -> pd.DataFrame:
-    """Return what people answered: columns item, label, annotator and probability.
-
-    Raises:
-        BonError: nobody has labelled an answer, or a grade is neither right nor wrong.
-    """
+    """Return what people answered: columns item, label, annotator and probability."""
     bench = open_workbench(folder)
     answers = {answer.key: answer for answer in bench.shown if isinstance(answer, SingleAnswer)}
     rows = [

@@ -15,7 +15,7 @@ from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
 from bon.core.ledger import Ledger
 from bon.core.records import Candidate, Judgement
-from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
+from bon.dispatch.worker import JudgeTask, ModelSpec, Reply
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import CardT, Loaded, load_policy, load_rewarder
 from bon.experiment.config import PolicyCard, RewarderCard
@@ -213,16 +213,14 @@ class Selector:
     def specs(self) -> dict[str, ModelSpec]:
         """Return every model as a worker needs it."""
         allowed = self.online.allow_remote_code
-        specs: dict[str, ModelSpec] = {
-            name: PolicySpec(loaded, 1, allowed) for name, loaded in self.policies.items()
-        }
+        specs = {name: ModelSpec(p, allowed, retries=1) for name, p in self.policies.items()}
         for name, loaded in self.rewarders.items():
             if _is_panel(loaded):
                 continue
             # A knockout needs 2 (n - 1) verdicts where all pairs are n (n - 1).
             for design in dict.fromkeys(rule.designs[0] for rule in rules_for(self.kind(name))):
                 protocol = Protocol(loaded.spec, loaded.card.votes, design, 1)
-                specs[_model_name(name, design)] = RewarderSpec(loaded, protocol, allowed)
+                specs[_model_name(name, design)] = ModelSpec(loaded, allowed, protocol)
         return specs
 
     def names(self) -> dict[str, list[str]]:
@@ -373,7 +371,7 @@ def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[Card
 def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
     """File judgements under all that shapes them, the rewarder's code and parser included."""
     panel = loaded.card.kind == "ensemble"
-    more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.specs.with_rule
+    more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.with_rule
     return replace(loaded, stored=content_key(rule, more) if more else rule)
 
 

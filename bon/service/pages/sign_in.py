@@ -55,7 +55,7 @@ def _signed_in(request: Request, tokens: Tokens, identity: Identity, target: str
         path=root(request) or "/",
         httponly=True,
         samesite="lax",
-        secure=_secure(request),
+        secure=request.headers.get("x-forwarded-proto", request.url.scheme) == "https",
     )
     return response
 
@@ -75,7 +75,3 @@ def _local(target: str, prefix: str = "") -> str:
     """Return a path of this server with its query; the home page for any other address."""
     local = re.fullmatch(r"/(?![/\\])[\w./-]*(\?[\w=&%.+-]*)?", target.removeprefix(prefix))
     return target if local and target.startswith(f"{prefix}/") else f"{prefix}/"
-
-
-def _secure(request: Request) -> bool:
-    return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"

@@ -19,16 +19,15 @@ from bon.storage.database import SharedDatabase
 State = Literal["queued", "running", "cancelling", "cancelled", "failed", "done"]
 STATES: tuple[State, ...] = get_args(State)
 FINAL: tuple[State, ...] = ("cancelled", "failed", "done")
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS validations (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,
-  owner TEXT NOT NULL, state TEXT NOT NULL, experiment TEXT NOT NULL, body_hash TEXT NOT NULL,
-  idempotency_key TEXT, created REAL NOT NULL, queued REAL NOT NULL, started REAL,
-  finished REAL, attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
-  retry_errors INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
-  UNIQUE (owner, idempotency_key));
+  owner TEXT NOT NULL, state TEXT NOT NULL, experiment TEXT NOT NULL, created REAL NOT NULL,
+  queued REAL NOT NULL, started REAL, finished REAL, attempt INTEGER NOT NULL DEFAULT 0,
+  crashes INTEGER NOT NULL DEFAULT 0, retry_errors INTEGER NOT NULL DEFAULT 0,
+  error TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS validations_state ON validations (state);
 CREATE TABLE IF NOT EXISTS tokens (
   id TEXT PRIMARY KEY, name TEXT UNIQUE NOT NULL, role TEXT NOT NULL, digest TEXT NOT NULL,
@@ -86,8 +85,8 @@ class Jobs(SharedDatabase):
         now = time.time()
         new = f"v{time.strftime('%y%m%d', time.gmtime(now))}-{secrets.token_hex(5)}"
         self.rows(
-            "INSERT INTO validations (id, name, owner, state, experiment, body_hash, created, "
-            "queued) VALUES (?, ?, ?, 'queued', ?, '', ?, ?)",
+            "INSERT INTO validations (id, name, owner, state, experiment, created, queued) "
+            "VALUES (?, ?, ?, 'queued', ?, ?, ?)",
             new, name, owner, _dump(experiment), now, now,
         )  # fmt: skip
         return self._where("id = ?", new)[0]

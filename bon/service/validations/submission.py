@@ -64,8 +64,8 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
     for role in roles:
         for ref in getattr(experiment, role):
             _check_card(ref, role, root, settings.allow)
-    if experiment.grading is not None:
-        _check_card(experiment.grading, "rewarders", root, settings.allow)
+    for ref in filter(None, (experiment.grading, experiment.reading)):
+        _check_card(ref, "rewarders", root, settings.allow)
     setup = prepare(raw, settings.files)
     _check_sizes(setup, settings.limits)
     return setup
@@ -227,7 +227,7 @@ def _check_sizes(setup: Setup, limits: Limits) -> None:
             (f"{card.name}: tokens of a reply", card.sampling.max_new_tokens, limits.tokens),
             (f"{card.name}: placement.actors", card.placement.actors, MAX_ACTORS),
         ]
-    for rewarder in (*setup.rewarders, *filter(None, [setup.grader])):
+    for rewarder in (*setup.rewarders, *setup.assistants):
         votes = max([rewarder.card.votes, *setup.pair_votes(rewarder).values()])
         sizes.append((f"{rewarder.card.name}: votes", votes, MAX_VOTES))
     for name, value, most in sizes:

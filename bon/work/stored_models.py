@@ -1,12 +1,14 @@
-"""Pin models without a `revision` to the hub commit at which a run first loads them.
+"""The specs and hub commits of models that a run stores, for when they are others today.
 
-A branch moves: a run that continues a month later would mix two models under one name. The commit
-is stored in the run and is part of no key, unlike `revision` on the card.
+A branch moves: a run that continues a month later would mix two models under one name, so the
+commit at which a model without a `revision` is first loaded is stored, and is part of no key. A
+card or a class whose code has changed has another spec: a run that continues asks again, and one
+that is only read shows what was asked.
 """
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +80,9 @@ def pin_commits(setup: Setup, store: Store, *, quiet: bool = False) -> None:
 def with_commits(setup: Setup, store: Store) -> Setup:
     """Return the experiment with every model at the commit stored in the run."""
     commits: dict[str, str] = store.meta("commits", {})
-    names = {model.card.name for model in unpinned(setup.models)} if commits else set()
+    if not commits:
+        return setup
+    names = {model.card.name for model in unpinned(setup.models)}
 
     def pin(model: Loaded[Any]) -> Loaded[Any]:
         commit = commits.get(model.card.model) if model.card.name in names else None
@@ -87,3 +91,41 @@ def with_commits(setup: Setup, store: Store) -> Setup:
         return replace(model, card=model.card.model_copy(update={"revision": commit}))
 
     return setup.map_models(pin)
+
+
+def with_stored_specs(setup: Setup, store: Store) -> Setup:
+    """Return the experiment of a run that is read: at its stored specs and commits."""
+    stored: dict[str, str] = store.meta("specs", {})
+
+    def resolve(model: Loaded[Any]) -> Loaded[Any]:
+        return replace(model, stored=stored.get(model.card.name, ""))
+
+    return with_commits(setup.map_models(resolve), store)
+
+
+def print_changed(setup: Setup, store: Store, *, quiet: bool) -> None:
+    """Print which models are asked again because their card or code changed."""
+    for model, spec in _changed(setup, store):
+        item = "question" if model.table == "candidates" else "item"
+        where = (
+            f"spec = ? AND {item} IN (SELECT key FROM questions WHERE active > 0"
+            " UNION SELECT key FROM pairs WHERE active > 0)"
+        )
+        old, new = (store.count(model.table, where, (key,)) for key in (spec, model.own_spec))
+        if old > new:
+            again = f"{old - new} {model.table} are made again"
+            say(f"{model.card.name}: its card or code changed: {again}", quiet=quiet)
+
+
+def changed_models(setup: Setup, store: Store) -> list[str]:
+    """Return the models whose rows are from another card or other code than the current one."""
+    return [model.card.name for model, _ in _changed(setup, store)]
+
+
+def _changed(setup: Setup, store: Store) -> Iterator[tuple[Loaded[Any], str]]:
+    """Yield each changed model with the spec of its rows."""
+    stored: dict[str, str] = store.meta("specs", {})
+    for model in setup.models:
+        spec = stored.get(model.card.name, model.own_spec)
+        if spec != model.own_spec:
+            yield model, spec

@@ -1,0 +1,139 @@
+"""Outputs of other tools that are tables under other names, and those that need another file.
+
+A layout is a row of a table here: the column of each role. What no layout can turn into responses
+or scores is named with what it needs.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bon.benchmarks.base import BadRow
+from bon.benchmarks.rows import RawRow
+from bon.core.errors import BonError
+from bon.core.files import open_zip
+from bon.core.keys import content_key
+from bon.formats.base import Format, file_rows
+
+
+class Layout(NamedTuple):
+    """A file of responses: the columns (`a|b`: either) of its roles, of which all must be there.
+
+    Without `id`, rows of one question are samples of it.
+    """
+
+    name: str
+    title: str
+    needs: str
+    roles: Mapping[str, str]
+
+
+LAYOUTS = (
+    Layout(
+        "mmlu_pro",
+        "Results of MMLU-Pro's scripts",
+        "eval_results/MODEL.zip, or a JSON of it",
+        {
+            "id": "question_id", "question": "question", "options": "options", "answer": "answer",
+            "response": "model_outputs|generated_text", "subject": "category",
+        },
+    ),
+    Layout(
+        "verl_rollouts",
+        "Rollouts that verl dumps",
+        "STEP.jsonl of trainer.rollout_data_dir or validation_data_dir",
+        {"id": "uid", "question": "input", "answer": "gts", "response": "output"},
+    ),
+    Layout(
+        "dynamath",
+        "Responses to DynaMath",
+        "the JSON that its script writes, with the right answers",
+        {
+            "id": "id", "question": "question", "answer": "ground_truth",
+            "response": "response|full answer",
+        },
+    ),
+)  # fmt: skip
+
+NEEDED = (
+    (
+        {"results", "evalId"},
+        "results of promptfoo, which holds whether its own assertions pass",
+        "give a table: question, candidate, correct, one row per output (bon list formats)",
+    ),
+    (
+        {"annotations", "data"},
+        "annotations of Label Studio, which are labels and no responses",
+        "give preferences as prompt, chosen, rejected, labels as item, label to `bon calibrate "
+        "--labels`",
+    ),
+)
+"""Keys of a JSON file or of its rows, what it is, and what to give in its place."""
+
+
+def refuse(path: Path) -> None:
+    """Raise BonError for a file of a known tool that holds nothing to import."""
+    if path.suffix != ".json" or not path.is_file():
+        return
+    try:
+        whole = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return
+    first = whole[0] if isinstance(whole, list) and whole else whole
+    for keys, what, fix in NEEDED:
+        if isinstance(first, dict) and keys <= first.keys():
+            raise BonError(f"{path} holds {what}", fix)
+
+
+def _members(path: Path) -> Iterator[RawRow]:
+    """Yield the rows of a file, or of every JSON file in a ZIP."""
+    if path.suffix != ".zip":
+        yield from file_rows(path)
+        return
+    try:
+        with open_zip(path) as archive:
+            for name in sorted(archive.namelist()):
+                rows = json.loads(archive.read(name)) if name.endswith(".json") else []
+                yield from ((None, row) for row in rows if isinstance(row, dict))
+    except (zipfile.BadZipFile, ValueError, RecursionError, OSError) as error:
+        raise BonError(f"{path} is not a complete ZIP of JSON: {error}", "copy it again") from None
+
+
+def _first(path: Path) -> dict[str, Any]:
+    try:
+        return next((row for _, row in _members(path) if isinstance(row, dict)), {})
+    except BonError:
+        return {}
+
+
+def _found(layout: Layout, row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of the roles that a row has."""
+    columns = {
+        role: next((name for name in names.split("|") if name in row), "")
+        for role, names in layout.roles.items()
+    }
+    return {role: name for role, name in columns.items() if name}
+
+
+def _format(layout: Layout) -> Format:
+    needed = layout.roles.keys() - {"id"}
+
+    def recognises(path: Path) -> bool:
+        known = path.suffix in (".json", ".jsonl", ".zip") and path.is_file()
+        return known and needed <= _found(layout, _first(path)).keys()
+
+    def rows(path: Path) -> Iterator[RawRow]:
+        for folder, row in _members(path):
+            if isinstance(row, BadRow):
+                yield folder, row
+                continue
+            own = {role: row[name] for role, name in _found(layout, row).items()}
+            own.setdefault("id", content_key(own.get("question"), own.get("answer"))[:12])
+            yield folder, own
+
+    return Format(layout.name, layout.title, layout.needs, "answers", recognises, rows)
+
+
+FORMATS = tuple(map(_format, LAYOUTS))

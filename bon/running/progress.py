@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.live import Live
@@ -48,6 +48,15 @@ class StageProgress:
     rate: float | None
 
 
+class _Return(NamedTuple):
+    """When items came back: how many until then, the workers' seconds for them, workers then."""
+
+    at: float
+    answered: int
+    spent: float
+    workers: int
+
+
 class Pace:
     """Rates of the sources, measured whenever work comes back."""
 
@@ -58,7 +67,7 @@ class Pace:
         self._stages: dict[Stage, list[Source]] = {}
         for source in sources:
             self._stages.setdefault(source.stage, []).append(source)
-        self._returns: dict[Stage, deque[tuple[float, int]]] = {s: deque() for s in self._stages}
+        self._returns: dict[Stage, deque[_Return]] = {stage: deque() for stage in self._stages}
         self._workers = 1
 
     def update(self, workers: int = 1) -> None:
@@ -67,9 +76,10 @@ class Pace:
         now = self._clock()
         for stage, sources in self._stages.items():
             returns, answered = self._returns[stage], sum(source.answered for source in sources)
-            if answered > (returns[-1][1] if returns else 0):
-                returns.append((now, answered))
-            while len(returns) > 2 and returns[0][0] < returns[-1][0] - WINDOW_SECONDS:
+            if answered > (returns[-1].answered if returns else 0):
+                spent = sum(source.seconds for source in sources)
+                returns.append(_Return(now, answered, spent, self._workers))
+            while len(returns) > 2 and returns[0].at < returns[-1].at - WINDOW_SECONDS:
                 returns.popleft()
 
     def stages(self) -> list[StageProgress]:
@@ -101,12 +111,17 @@ class Pace:
         return worker_seconds / self._workers
 
     def _rate(self, stage: Stage) -> float | None:
-        """Items per second since the first return of the last WINDOW_SECONDS."""
+        """Items per second since the first return of the last WINDOW_SECONDS.
+
+        Batches of several workers come back together: they took the time that the workers spent.
+        """
         returns = self._returns[stage]
         if len(returns) < 2:
             return None
-        (start, before), (end, answered) = returns[0], returns[-1]
-        return (answered - before) / (end - start) if end > start else None
+        first, last = returns[0], returns[-1]
+        worked = (last.spent - first.spent) / max(each.workers for each in returns)
+        seconds = max(last.at - first.at, worked)
+        return (last.answered - first.answered) / seconds if seconds else None
 
 
 class Reporter:

@@ -1,4 +1,7 @@
-"""Build the study of pretrained models and run it: `python -m tools.real [--share .1]`."""
+"""Build the study of pretrained models and run it: `python -m tools.real [--share .1]`.
+
+Its models lie in the packages of requirements.txt. A run that was interrupted goes on.
+"""
 
 import argparse
 import os
@@ -7,7 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.real import engines
 from tools.real.checkpoints import checkpoint, reward_model
+from tools.real.page import page
 from tools.real.questions import write_study
 
 STUDY = Path(__file__).with_name("study.yaml")
@@ -24,15 +29,26 @@ def build(folder: Path, share: float = 1) -> Path:
 
 
 def main() -> None:
-    """Build and run; further arguments go to `bon run`."""
+    """Build, run, compare engines and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/real"))
     parser.add_argument("--share", type=float, default=1, help="of questions and pairs")
-    arguments, others = parser.parse_known_args()
-    study = build(arguments.folder, arguments.share)
-    command = [sys.executable, "-m", "bon", "run", str(study), *others]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    raise SystemExit(subprocess.run(command, env=environment).returncode)
+    parser.add_argument("--out", type=Path, default=Path("runs/real"))
+    parser.add_argument("--vllm", type=Path, help="environment with vLLM, to compare engines")
+    parser.add_argument("--page", type=Path, default=Path("build/real.md"))
+    arguments = parser.parse_args()
+    study, out = build(arguments.folder, arguments.share), arguments.out
+    command = [sys.executable, "-m", "bon", "run", str(study), "--out", str(out)]
+    subprocess.run(command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, check=True)
+    pythons = {"transformers": sys.executable}
+    if arguments.vllm and (python := arguments.vllm / "bin/python").exists():
+        pythons["vllm"] = str(python)
+    runs = {name: out.with_name(f"{out.name}-{name}") for name in pythons}
+    if len(runs) == 2:
+        for name, python in pythons.items():
+            engines.run(study, name, python, runs[name])
+    arguments.page.write_text(page(out, runs), "utf-8")
+    print(arguments.page)
 
 
 if __name__ == "__main__":

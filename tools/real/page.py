@@ -70,14 +70,17 @@ def _size(results: Results, store: Store) -> str:
 
 
 def _policy(results: Results) -> str:
-    rows = []
-    for policy in results.policies:
-        whole = (policy.pass_at_1, policy.majority, policy.logprob, policy.oracle, policy.unparsed)
-        rows.append(["all", policy.num_questions, *map(bounded, whole)])
-        for part in policy.slices:
-            numbers = (part.pass_at_1, part.majority, None, part.oracle, None)
-            rows.append([part.name, part.num_questions, *map(bounded, numbers)])
-    head = ("questions", "number", "pass@1", "majority", "own log-probability", "oracle", "unread")
+    """Return what the policy is worth without a rewarder, by kind of question."""
+    kinds = ("random", "majority", "logprob", "oracle")
+    report = results.by_task[0]
+    found = {(row.task, row.rewarder): row.accuracy for row in report.accuracies}
+    numbers = {task.name: task.num_questions for task in report.tasks}
+    tasks = dict.fromkeys(row.task for row in report.accuracies)
+    rows = [
+        [task, numbers.get(task, ""), *(bounded(found.get((task, kind))) for kind in kinds)]
+        for task in tasks
+    ]
+    head = ("questions", "number", "pass@1", "majority", "own log-probability", "oracle")
     return _table(head, rows)
 
 

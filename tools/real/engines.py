@@ -12,7 +12,7 @@ from bon.storage.store import Store
 QUESTIONS = 20
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "transformers": {"dtype": "float32"},
-    "vllm": {"dtype": "float32", "enforce_eager": True, "max_model_len": 512},
+    "vllm": {"engine_args": {"dtype": "float32", "enforce_eager": True, "max_model_len": 512}},
 }
 
 
@@ -41,7 +41,6 @@ def run(study: Path, engine: str, python: str, out: Path) -> None:
     experiment = {
         "name": f"real-{engine}",
         "questions": [whole["questions"][0] | {"limit": QUESTIONS}],
-        "pairs": [whole["pairs"][0] | {"limit": QUESTIONS}],
         "policies": [policy | shared | {"n": 1, "sampling": {"temperature": 0, "max_tokens": 16}}],
         "rewarders": [likelihood | shared],
         "judging": {"skip": "nothing"},

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bon.analysis.results import Results
 from bon.analysis.results.phrasing import bounded, percent
@@ -11,6 +12,7 @@ from bon.policies.extractors import EXTRACTORS
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 from tools.real.engines import agreement
+from tools.real.questions import write_study
 
 INTRODUCTION = """\
 # Pretrained models on a CPU
@@ -57,21 +59,26 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def _size(results: Results, store: Store) -> str:
     """Return how large the run is, and on what it ran."""
-    counts, seconds = results.counts, store.meta("compute_seconds", 0.0)
+    counts, each = results.counts, results.policies[0].num_candidates
     versions = store.meta("versions")
     used = ", ".join(f"{name} {versions[name]}" for name in ("torch", "transformers", "ray"))
+    with TemporaryDirectory() as folder:
+        write_study(Path(folder))
+        names = [f"{spec['name']}.jsonl" for spec in store.meta("experiment")["questions"]]
+        whole = sum(len(Path(folder, name).read_text("utf-8").splitlines()) for name in names)
+    seconds = sum((cost.seconds or 0) * cost.number / 1000 for cost in results.costs)
     missing = results.completeness.missing if results.completeness else ()
     left = f" Not finished: {'; '.join(missing)}." if missing else ""
     return (
-        f"{counts.questions} questions × {results.policies[0].num_candidates} candidates, "
-        f"{counts.pairs} pairs, {counts.judgements:,} judgements in {seconds / 60:.0f} minutes on "
-        f"{os.cpu_count()} cores ({used}).{left}\n"
+        f"{counts.questions} of {whole} questions × {each} candidates, "
+        f"{counts.pairs} pairs, {counts.judgements:,} judgements in {seconds / 60:.0f} minutes of "
+        f"workers of one thread, on {os.cpu_count()} cores ({used}).{left}\n"
     )
 
 
 def _policy(results: Results) -> str:
     """Return what the policy is worth without a rewarder, by kind of question."""
-    kinds = ("random", "majority", "logprob", "oracle")
+    kinds = ("random", "majority", "oracle")
     report = results.by_task[0]
     found = {(row.task, row.rewarder): row.accuracy for row in report.accuracies}
     numbers = {task.name: task.num_questions for task in report.tasks}
@@ -80,7 +87,7 @@ def _policy(results: Results) -> str:
         [task, numbers.get(task, ""), *(bounded(found.get((task, kind))) for kind in kinds)]
         for task in tasks
     ]
-    head = ("questions", "number", "pass@1", "majority", "own log-probability", "oracle")
+    head = ("questions", "number", "pass@1", "majority", "oracle")
     return _table(head, rows)
 
 
@@ -93,12 +100,10 @@ def _rewarders(results: Results) -> str:
             info.rewarder,
             info.kind,
             *(bounded(pairs.get((name, info.rewarder))) for name in sets),
-            best.num_questions,
-            bounded(best.accuracy),
-            bounded(best.gain),
+            *((best.num_questions, bounded(best.accuracy), bounded(best.gain)) if best else "–––"),
         ]
         for info in results.rewarders
-        if (best := chosen.get(info.rewarder)) is not None
+        for best in [chosen.get(info.rewarder)]
     ]
     head = (
         "rewarder",

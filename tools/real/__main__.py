@@ -38,8 +38,8 @@ def main() -> None:
     study, out = build(arguments.folder, arguments.share), arguments.out
     engines.bon_run(sys.executable, study, out)
     pythons = {"transformers": sys.executable}
-    if arguments.vllm and (python := arguments.vllm / "bin/python").exists():
-        pythons["vllm"] = str(python)
+    if arguments.vllm and (arguments.vllm / "ready").exists():  # tests/vllm/setup.sh made it
+        pythons["vllm"] = str(arguments.vllm / "bin/python")
     runs = {name: out.with_name(f"{out.name}-{name}") for name in pythons}
     if len(runs) == 2:
         for name, python in pythons.items():

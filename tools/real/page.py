@@ -72,7 +72,8 @@ def _size(results: Results, store: Store) -> str:
     return (
         f"{counts.questions} of {whole} questions × {each} candidates, "
         f"{counts.pairs} pairs, {counts.judgements:,} judgements in {seconds / 60:.0f} minutes of "
-        f"workers of one thread, on {os.cpu_count()} cores ({used}).{left}\n"
+        f"workers of one thread, on {os.cpu_count()} cores with a load average of "
+        f"{os.getloadavg()[2]:.0f} at the end ({used}).{left}\n"
     )
 
 

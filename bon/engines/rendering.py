@@ -29,6 +29,12 @@ class Answer(NamedTuple):
     start: int | None
 
 
+NO_BOS = (
+    "its prompts begin without {}, with which its tokenizer begins other texts -> if the model was "
+    "trained with it, begin its chat_template.jinja with {{{{ bos_token }}}}"
+)
+
+
 class Rendered(NamedTuple):
     """Template text with one placeholder per image, and the images in order."""
 
@@ -40,7 +46,7 @@ class Renderer:
     """Applies a processor's (or tokenizer's) chat template.
 
     Older templates take a message as one string without images; `placeholder` returns the text
-    that stands for the i-th image (from 1).
+    that stands for the i-th image (from 1). `warning`: what was odd about the prompts.
     """
 
     def __init__(
@@ -52,9 +58,11 @@ class Renderer:
         *,
         reads_images: bool = True,
     ) -> None:
+        self.warning = ""
         self._model, self._kwargs, self._placeholder = model, dict(kwargs), placeholder
         self._reads_images = reads_images
         self._tokenizer = getattr(processor, "tokenizer", processor)
+        self._is_processor = self._tokenizer is not processor
         # Some checkpoints, such as Phi-3.5-vision, have it in the tokenizer's config only.
         self._template = processor if getattr(processor, "chat_template", None) else self._tokenizer
         if not self._template.chat_template:
@@ -119,6 +127,14 @@ class Renderer:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     @cached_property
+    def _bos(self) -> str:
+        """The token with which the tokenizer begins a text by itself; empty if with none."""
+        if not (bos := self._tokenizer.bos_token):
+            return ""
+        first = self._tokenizer("a", add_special_tokens=True)["input_ids"][0]
+        return str(bos) if first == self._tokenizer.bos_token_id else ""
+
+    @cached_property
     def _turn_end(self) -> str:
         """The end-of-turn token, such as `<|im_end|>`, without what follows it."""
         text = self._apply((Message("user", ("a",)), Message("assistant", ("Probe",))))
@@ -150,6 +166,11 @@ class Renderer:
             fix = "take a vision-language model (a rewarder: or image_filter: drop)"
             raise BonError(f"model {self._model!r} reads text alone, and an item has images", fix)
         text = self._apply(messages, add_generation_prompt=add_generation_prompt)
+        if not text.startswith(self._bos):  # transformers adds it in a processor alone
+            if self._is_processor:
+                text = self._bos + text
+            else:
+                self.warning = NO_BOS.format(self._bos)
         return Rendered(text, images)
 
     def _apply(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = False) -> str:

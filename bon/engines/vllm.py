@@ -208,6 +208,7 @@ class VllmEngine(Engine):
             "commit": getattr(config.model_config.hf_config, "_commit_hash", None),
             "device": str(config.device_config.device_type),
             "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
+            "warning": self._renderer.warning,
             "batch_stable": "no: texts can differ when other requests share the batch",
         }
 

@@ -58,7 +58,9 @@ class Pace:
         self._stages: dict[Stage, list[Source]] = {}
         for source in sources:
             self._stages.setdefault(source.stage, []).append(source)
-        self._returns: dict[Stage, deque[tuple[float, int]]] = {s: deque() for s in self._stages}
+        # When items came back, how many until then, the workers' seconds for them, workers then.
+        self._returns: dict[Stage, deque[tuple[float, int, float, int]]]
+        self._returns = {stage: deque() for stage in self._stages}
         self._workers = 1
 
     def update(self, workers: int = 1) -> None:
@@ -68,7 +70,8 @@ class Pace:
         for stage, sources in self._stages.items():
             returns, answered = self._returns[stage], sum(source.answered for source in sources)
             if answered > (returns[-1][1] if returns else 0):
-                returns.append((now, answered))
+                spent = sum(source.seconds for source in sources)
+                returns.append((now, answered, spent, self._workers))
             while len(returns) > 2 and returns[0][0] < returns[-1][0] - WINDOW_SECONDS:
                 returns.popleft()
 
@@ -101,12 +104,17 @@ class Pace:
         return worker_seconds / self._workers
 
     def _rate(self, stage: Stage) -> float | None:
-        """Items per second since the first return of the last WINDOW_SECONDS."""
+        """Items per second since the first return of the last WINDOW_SECONDS.
+
+        Batches of several workers come back together: they took the time that the workers spent.
+        """
         returns = self._returns[stage]
         if len(returns) < 2:
             return None
-        (start, before), (end, answered) = returns[0], returns[-1]
-        return (answered - before) / (end - start) if end > start else None
+        (start, before, spent_before, _), (end, answered, spent, _) = returns[0], returns[-1]
+        worked = (spent - spent_before) / max(workers for *_, workers in returns)
+        seconds = max(end - start, worked)
+        return (answered - before) / seconds if seconds else None
 
 
 class Reporter:

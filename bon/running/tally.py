@@ -129,6 +129,8 @@ class Tally:
         if model not in self._noted:  # now: the run may be killed before its end
             self._noted.add(model)
             self._store.set_meta(engines=self.engines)
+            if warning := engine.get("warning"):
+                say(f"{model}: {warning}", quiet=False)
         if model not in self._estimated and engine.get("ledger", {}).get("estimated"):
             self._estimated.add(model)
             say(

@@ -18,6 +18,7 @@ ASKED = (
 class Tokenizer:
     """A chat template in Python, of either style, and a tokenizer of words."""
 
+    bos_token = None
     eos_token = "<end>"
     all_special_ids = (0,)
 

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 import huggingface_hub  # noqa: E402
 import transformers  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
-from tiny_checkpoint import add_tensors, image  # noqa: E402
+from tiny_checkpoint import add_tensors, begin_with_bos, image  # noqa: E402
 from tiny_text_models import HIDDEN, WRITERS, make_text_model  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
@@ -111,6 +111,29 @@ def test_a_language_model_writes_and_reads_what_transformers_does(
         expected = float(logprobs.gather(-1, ids[0, start:, None]).sum())
         assert likelihood.logprob == pytest.approx(expected, abs=1e-3)
         assert int(ids[0, -1]) == tokenizer.eos_token_id
+
+
+def test_a_template_without_bos_is_said_where_the_tokenizer_begins_with_it(tmp_path: Path) -> None:
+    """transformers' own way from a conversation to tokens begins with none."""
+    folder = make_text_model(tmp_path / "lm")
+    warnings = []
+    for _ in range(2):
+        engine = load(folder)
+
+        async def ask(request: ScoreRequest, engine: Any = engine) -> Any:
+            return await engine.likelihood(request), engine.info()["warning"]
+
+        ((reply, warning),) = together(engine, ask, REQUESTS[:1])
+        warnings.append(warning)
+        begin_with_bos(folder)
+    assert warnings[0] == ""
+    assert "begin without <|endoftext|>" in warnings[1]
+    assert "{{ bos_token }}" in warnings[1]
+    turns = [{"role": "user", "content": QUESTIONS[0]}]
+    prompt = AutoTokenizer.from_pretrained(folder).apply_chat_template(
+        turns, add_generation_prompt=True, return_dict=True
+    )["input_ids"]
+    assert reply.num_prompt_tokens == len(prompt)
 
 
 @pytest.mark.parametrize("kind", ["Sequence", "Token"])

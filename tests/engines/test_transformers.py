@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tiny_checkpoint import add_tensors, image  # noqa: E402
+from tiny_checkpoint import add_tensors, begin_with_bos, image  # noqa: E402
 
 from bon.core.errors import BonError, EngineDied, Unsupported  # noqa: E402
 from bon.core.images import open_image  # noqa: E402
@@ -86,6 +86,22 @@ def inputs_of(engine: TransformersEngine, request: GenerateRequest, answer: str 
         if isinstance(part, ImagePart)
     ]
     return engine.processor(text=[text + answer], images=images or None, return_tensors="pt")
+
+
+def test_a_processor_begins_prompts_with_bos_as_in_transformers(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    """As LLaVA's template, which leaves the token to the tokenizer."""
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "bos"))
+    begin_with_bos(folder)
+    engine = load(folder)
+    requests = [ask(i, sampling=GREEDY) for i in range(2)]
+    for request, generation in zip(requests, run(engine, requests), strict=True):
+        inputs = inputs_of(engine, request)
+        assert inputs["input_ids"][0, 0] == engine.tokenizer.bos_token_id
+        assert generation.num_prompt_tokens == inputs["input_ids"].shape[1]
+    assert engine.info()["warning"] == ""
+    asyncio.run(engine.close())
 
 
 def test_greedy_equals_plain_generate(engine: TransformersEngine) -> None:

@@ -14,7 +14,9 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers.processors import TemplateProcessing
 from transformers import (
+    AutoTokenizer,
     PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
@@ -121,6 +123,16 @@ def add_tensors(folder: Path, tensors: dict[str, torch.Tensor]) -> None:
     """Put further tensors into a checkpoint, as a reward head is stored."""
     weights = folder / "model.safetensors"
     save_file({**load_file(weights), **tensors}, weights, {"format": "pt"})
+
+
+def begin_with_bos(folder: Path) -> None:
+    """Let the tokenizer begin every text with a token that the chat template does not write."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.bos_token = token = "<|endoftext|>"
+    start = (token, tokenizer.bos_token_id)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(f"{token} $A", None, [start])
+    tokenizer.save_pretrained(folder)
+    assert AutoTokenizer.from_pretrained(folder)("Yes")["input_ids"][0] == start[1]
 
 
 def image(seed: int, size: tuple[int, int] = (112, 112)) -> ImagePart:

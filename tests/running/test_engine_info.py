@@ -25,3 +25,11 @@ def test_engine_info_is_pickled_without_the_engines_own_classes(make_experiment,
     assert engines
     assert all(engine == {"torch": "2.13.0", "batch": 8} for engine in engines)
     assert b"Version" not in pickle.dumps(engines)
+
+
+def test_the_warning_of_an_engine_is_said_once_a_model(make_experiment, go, monkeypatch, capsys):
+    monkeypatch.setattr(EchoEngine, "info", lambda self: {"warning": "is odd -> mend it"})
+    go(make_experiment())
+    lines = [line for line in capsys.readouterr().err.splitlines() if "is odd" in line]
+    assert len(lines) == len(set(lines)) > 1
+    assert all(line.endswith(": is odd -> mend it") for line in lines)

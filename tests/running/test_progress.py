@@ -147,6 +147,22 @@ def test_a_rate_follows_what_happens_now():
     assert rates(pace)["judge"] == pytest.approx(10 / 6, rel=0.01)
 
 
+@pytest.mark.parametrize("between", [0.0, 0.0001])
+def test_batches_that_come_back_together_were_not_made_in_that_moment(between):
+    """As at the end of a resumed run, whose few missing rows are in flight at once."""
+    clock = Clock()
+    source = Items("judge", "r", 120, known=100)
+    pace = Pace([source], clock)
+    source.has_work()
+    batches = [source.take(10), source.take(10)]
+    clock.now += 20.0
+    for workers, batch in zip((2, 1), batches, strict=True):  # the first leaves the other at work
+        source.answer(len(batch), 20.0)
+        pace.update(workers)
+        clock.now += between
+    assert rates(pace) == {"judge": pytest.approx(1.0)}
+
+
 @pytest.mark.parametrize(
     ("rate", "said"), [(3.14, "3.1/s"), (0.5, "30.0/min"), (0.004, "14.4/h"), (1e-6, "0.0/h")]
 )

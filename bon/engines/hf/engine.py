@@ -197,6 +197,7 @@ class TransformersEngine(Engine):
             "head": self.head.names if self.head is not None else None,
             "torch": torch.__version__,
             "transformers": transformers.__version__,
+            "warning": self._renderer.warning,
             "batch_stable": "seeds belong to samples; equal up to floating-point sums",
         }
 

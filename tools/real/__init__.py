@@ -1,0 +1,1 @@
+"""A study with pretrained language models that a CPU can run: `python -m tools.real`."""

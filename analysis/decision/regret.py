@@ -27,6 +27,7 @@ MIN_QUESTIONS = 4
 DRAWS = 2000
 TIED_LISTS = 200  # shortlists that are tried where scores tie at the end of one
 STILL = 1e-9  # scores that differ by less tie
+LEAST = 1e-4  # standard deviation of true accuracies, in units of which its prior is stated
 
 
 def decide(
@@ -94,7 +95,7 @@ def true_accuracies(x: Floats, y: Floats, draws: NDArray[np.floating], seed: int
     design = np.ones((r, 1))
     if r >= FEWEST and np.ptp(x) > STILL:
         design = np.column_stack([design, x - x.mean()])
-    unit = max(float(y.std(ddof=1)), np.sqrt(max(error_variance(covariance), STILL**2)))
+    unit = max(float(y.std(ddof=1)), np.sqrt(max(error_variance(covariance), LEAST**2)))
     logs, operators = [], []
     for deviation in unit * DEVIATIONS:
         total = covariance + deviation**2 * np.eye(r)

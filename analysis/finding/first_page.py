@@ -152,8 +152,8 @@ def _to_trust(results: Results, v: Verdict) -> str:
     now, best = plan.rows[:2]
     rates = [percent(rate, 0) for row in (best, now) for rate in (row.probably, row.no)]
     return (
-        f"{plan.best}: at least Probably in {rates[0]} and No in {rates[1]} of studies, instead of "
-        f"{rates[2]} and {rates[3]}."
+        f"{plan.best}: at least Probably in {rates[0]}, No in {rates[1]} of studies "
+        f"(now {rates[2]}, {rates[3]})."
     )
 
 

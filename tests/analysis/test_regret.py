@@ -160,6 +160,13 @@ def test_a_loss_is_never_negative_and_its_interval_holds_it(seed, rewarders, que
     assert turned.blind.high == pytest.approx(made.blind.high)
 
 
+def test_rewarders_that_chose_the_same_lose_nothing():
+    right = np.repeat(choices(np.array([0.6]), 50, np.random.default_rng(0)), 4, axis=1)
+    made = regret.decide(LABEL, measured(right, np.array([0.5, 0.6, 0.7, 0.8])), Options())
+    assert made.shortlists[0].loss.high < 0.001
+    assert made.blind.value < 0.001
+
+
 def test_rewarders_that_tie_at_the_top_are_all_named(one):
     m = replace(one, x=np.array([0.5, 0.7, 0.8, 0.8, 0.5]))
     made = regret.decide(LABEL, m, Options())

@@ -356,8 +356,8 @@ def needed(s, match, owner):
 
 
 @rule(
-    r"(?P<best>.*): at least Probably in (?P<p>\d+)% and No in (?P<n>\d+)% of studies, instead of "
-    r"(?P<own>\d+)% and (?P<none>\d+)%\."
+    r"(?P<best>.*): at least Probably in (?P<p>\d+)%, No in (?P<n>\d+)% of studies "
+    r"\(now (?P<own>\d+)%, (?P<none>\d+)%\)\."
 )
 def to_trust(s, match, owner):
     p, n, own, none = (int(match[x]) for x in ("p", "n", "own", "none"))

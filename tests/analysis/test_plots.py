@@ -14,7 +14,7 @@ from bon.analysis import plots
 from bon.analysis.artifacts import write_figures
 from bon.analysis.decision.recommend import over_majority
 from bon.analysis.plots.curves import spread
-from bon.analysis.plots.style import INK, MUTED, OTHER, PALETTE
+from bon.analysis.plots.style import INK, MUTED, OTHER, family_colours
 from bon.analysis.results import Estimate, Results, RewarderInfo
 
 DEMO_POINTS = Path(__file__).parents[1] / "data/demo_points.csv"
@@ -315,7 +315,7 @@ def test_the_gallery_has_the_colours_of_the_report(demo):
     for file in (buffer, GALLERY / "correlation.png"):
         pixels = np.asarray(Image.open(file).convert("RGB")).reshape(-1, 3)
         colours = np.unique(pixels, axis=0).astype(int)
-        for colour in (*PALETTE[:3], OTHER):  # three base models of several rewarders, and others
+        for colour in (*family_colours([r.family for r in demo.rewarders]).values(), INK):
             rgb = [round(255 * part) for part in matplotlib.colors.to_rgb(colour)]
             assert np.abs(colours - rgb).max(1).min() <= 4
 

@@ -308,9 +308,7 @@ def _errors(rows: pd.DataFrame, noise: "dict[str, re.Match[str]]", units: dict[s
     return pd.DataFrame(found, index=rows.index)
 
 
-def measured(
-    part: pd.DataFrame, table: Table, x: str, y: str, level: float = 0.95
-) -> Measured:
+def measured(part: pd.DataFrame, table: Table, x: str, y: str, level: float = 0.95) -> Measured:
     """Return the rows with both numbers, with draws where all their errors are known."""
     part = part.dropna(subset=[x, y])
     values, estimates, draws = {}, {}, {}

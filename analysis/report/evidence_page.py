@@ -1,6 +1,7 @@
 """The page of a meta-analysis: one HTML file that works offline."""
 
 from functools import partial
+from typing import TYPE_CHECKING, Unpack
 
 from bon.analysis import plots
 from bon.analysis.decision.pooled_tables import pool_rows, study_rows
@@ -8,15 +9,19 @@ from bon.analysis.report.figures import Figures
 from bon.analysis.report.templates import render
 from bon.analysis.results import MetaAnalysis
 
-WIDE = 5.8
-"""Inches of the figure beside the answer."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDE = 557
+"""Pixels of the figure beside the answer."""
 
 
 def evidence_page(pooled: MetaAnalysis) -> str:
     """Return the page as HTML."""
     figures = Figures()
     title = "r of every study by kind of outcome, their means, and what the next may show"
-    figures.add("forest", title, partial(plots.forest, pooled), WIDE)
+    with plots.page_style():
+        figures.add("forest", title, partial(_forest, pooled), 0, (WIDE, 0))
     tables = {"Together": pool_rows(pooled), "Studies": study_rows(pooled)}
     return render(
         "evidence.html.jinja",
@@ -25,6 +30,11 @@ def evidence_page(pooled: MetaAnalysis) -> str:
         headline=_headline(pooled),
         tables=tables,
     )
+
+
+def _forest(pooled: MetaAnalysis, *, names: int, **look: Unpack[plots.Look]) -> "Figure":
+    """Draw the forest plot, which names every study at any width."""
+    return plots.forest(pooled, **look)
 
 
 def _headline(pooled: MetaAnalysis) -> str:

@@ -32,7 +32,7 @@ class Figures(dict[str, Markup]):
     ) -> None:
         """Draw a figure at its natural size in pixels; if `wide`, with more names for screens.
 
-        It is left out without data.
+        Of height 0, it is as high as it needs to be. It is left out without data.
         """
         sizes: list[tuple[str, int, int, dict[str, int]]] = [("", NARROW, height, {})]
         if wide is not None:
@@ -40,7 +40,8 @@ class Figures(dict[str, Markup]):
         drawn = Markup()
         for kind, width, tall, names in sizes:
             try:
-                figure = draw(width=width / 96, height=tall / 96, **names)
+                look = {"width": width / 96} | ({"height": tall / 96} if tall else {})
+                figure = draw(**look, **names)
             except plots.NothingToDrawError:
                 return
             svg, css = plots.inline_svg(figure, f"f{len(self)}{kind}", title, titles)

@@ -86,17 +86,24 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
     if advice.pick is None:
         why = best_of(len(advice.rewarders), best.rewarder, advice.over_free)
         kept = f"Nothing beats {free} here: {_right(advice.free_accuracy)}, {scope}at no cost."
-        return free, kept, why[0].upper() + why[1:] if len(advice.rewarders) > 1 else why
+        return free, kept, _sentence(why) if len(advice.rewarders) > 1 else why
     best = next(r for r in advice.rewarders if r.rewarder == advice.pick)
-    mean = f"{scope[:1].upper()}{scope[1:-2]}. " if scope else ""
+    cost = "" if best.cost is None else f"{amount(best.cost, advice.unit)} per question"
+    terms = ", ".join(filter(None, (scope.removesuffix(", "), cost)))
     picked = (
-        f"{gained(advice.over_free)}{'' if free == 'majority vote' else f' over {free}'}, "
+        f"{gained(advice.over_free)}{'' if free == 'majority vote' else f' over {free}'} "
         "corrected for picking it among"
     )
-    cost = "" if best.cost is None else f" It costs {amount(best.cost, advice.unit)} per question."
-    gain = over_majority(results)[best.rewarder]
-    choice = f"Take {best.rewarder}: {gained(gain)} over majority vote."
-    return best.rewarder, choice, f"{mean}{_rivals(advice.rewarders, picked)}{cost}".strip()
+    rivals = _rivals(advice.rewarders, picked)
+    choice = (
+        f"Take {best.rewarder}: {gained(over_majority(results)[best.rewarder])} over majority vote."
+    )
+    return best.rewarder, choice, _sentence("; ".join(filter(None, (terms, rivals))))
+
+
+def _sentence(text: str) -> str:
+    """Return the text as a sentence."""
+    return text and f"{text[0].upper()}{text[1:].removesuffix('.')}."
 
 
 def _right(accuracy: Estimate) -> str:

@@ -159,8 +159,8 @@ def _to_trust(results: Results, v: Verdict) -> str:
     now, best = plan.rows[:2]
     rates = [percent(rate, 0) for row in (best, now) for rate in (row.probably, row.no)]
     return (
-        f"{plan.best}: at least Probably in {rates[0]}, No in {rates[1]} of studies "
-        f"(now {rates[2]}, {rates[3]})."
+        f"{plan.best}: {rates[0]} of such studies say Probably or Yes, {rates[1]} No "
+        f"(like this one: {rates[2]}, {rates[3]})."
     )
 
 

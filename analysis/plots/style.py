@@ -120,7 +120,7 @@ def page_style() -> Iterator[None]:
 
     skip = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
     default = {k: v for k, v in matplotlib.rcParamsDefault.items() if k not in skip}
-    settings: Any = {**default, **_RC, "font.size": 10}
+    settings: Any = {**default, **_RC, "font.size": 9.75}  # 10, the default, is no user's choice
     with _LOCK, matplotlib.rc_context(settings):
         yield
 

@@ -593,12 +593,12 @@ def test_the_first_screen_answers_a_principal_investigator(results, page, tab):
     advice = advise(results)
     gain = over_majority(results)[advice.pick]
     assert f"Take {advice.pick}: {fmt.gained(gain)} over majority vote" in text
-    assert f"{fmt.gained(advice.over_free)}, corrected for picking it among 6 rewarders" in text
+    assert f"{fmt.gained(advice.over_free)} corrected for picking it among 6 rewarders" in text
     (v,) = results.verdicts
     yes, no = (int(100 * p) for p in (v.p_yes, v.p_low))  # a chance is rounded down
     assert f"Does the benchmark predict Best-of-4? Cannot tell (yes: {yes}%, no: {no}%)" in text
     assert f"over {v.num_rewarders} rewarders from 2 base models" in text
-    assert re.search(r"To trust it \d+ rewarders from \d+ base models: at least Probably in", text)
+    assert re.search(r"To trust it \d+ rewarders from \d+ base models: \d+% of such studies", text)
     assert "Caveat rewarder-04 is right on" in text
     assert tab.locator("#answer figure svg:visible").count() == 2
     defined = tab.locator("#answer abbr").evaluate_all(

@@ -12,6 +12,7 @@ import pytest
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis.correlation.axes import clusters_of
+from bon.analysis.decision.recommend import over_majority
 from bon.analysis.finding.first_page import advise, first_page
 from bon.analysis.finding.verdict import CLAIMS, WORDS, answer, strength
 from bon.analysis.published import CLAIMS as OF_TABLES
@@ -356,8 +357,8 @@ def needed(s, match, owner):
 
 
 @rule(
-    r"(?P<best>.*): at least Probably in (?P<p>\d+)%, No in (?P<n>\d+)% of studies "
-    r"\(now (?P<own>\d+)%, (?P<none>\d+)%\)\."
+    r"(?P<best>.*): (?P<p>\d+)% of such studies say Probably or Yes, (?P<n>\d+)% No "
+    r"\(like this one: (?P<own>\d+)%, (?P<none>\d+)%\)\."
 )
 def to_trust(s, match, owner):
     p, n, own, none = (int(match[x]) for x in ("p", "n", "own", "none"))
@@ -421,11 +422,10 @@ def reversed_scores(s, match, owner):
     assert int(match["a"]) <= int(match["high"]) <= 50
 
 
-@rule(r"Take (?P<name>\S+): (?P<y>\S+)% right.*, (?P<gain>\+\S+) points \[\+.*\] over .*")
+@rule(r"Take (?P<name>\S+): (?P<gain>\S+ points) \[\S+, \S+\] over majority vote\.")
 def choice(s, match, owner):
     assert match["name"] == s.advice.pick == owner.pick
-    assert match["y"] == percent(s.advice.picked.value)[:-1]
-    assert f"{match['gain']} points" == points(s.advice.over_free.value)
+    assert match["gain"] == points(over_majority(s.results)[owner.pick].value)
     assert s.advice.over_free.low > 0
 
 
@@ -455,8 +455,12 @@ def over_free(s, match, owner):
     assert match["gain"] == points(abs(s.advice.over_free.value)).split()[0].lstrip("+")
 
 
-@rule(r"Both are corrected for picking it among (?P<n>\d+) rewarders; .*")
+@rule(
+    r"(.*; )?(?P<gain>\S+ points) \[\S+, \S+\]( over .*)? corrected for picking it among "
+    r"(?P<n>\d+) rewarders; .*"
+)
 def picked_among(s, match, owner):
+    assert match["gain"] == points(s.advice.over_free.value)
     assert int(match["n"]) == len(s.advice.rewarders)
 
 

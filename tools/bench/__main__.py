@@ -44,7 +44,7 @@ class Script:
 
 
 SCRIPTS = (
-    Script("commands", "{demo}", "{demo}"),
+    Script("commands", "{demo}", "{demo} --rounds 1"),
     Script("calls", "--run {demo} --questions 800", "--run {demo} --questions 20"),
     Script("reading"),
     Script("subset", "{demo}", "{demo} --draws 10"),

@@ -53,15 +53,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--finished", action="store_true", help="FOLDER holds the demo's run")
+    parser.add_argument("--rounds", type=int, default=2)
     a = parser.parse_args()
     if not a.finished:
         shutil.rmtree(a.folder, ignore_errors=True)
         bon("bon demo", "demo", "--quiet", "--out", a.folder, at_most=75)
     bon("bon demo, nothing left to do", "demo", "--quiet", "--out", a.folder)
-    bon("bon report of the demo", "report", a.folder, at_most=3, rounds=2)
+    bon("bon report of the demo", "report", a.folder, at_most=3, rounds=a.rounds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bon("bon correlate", "correlate", published(folder / "published.csv"), at_most=1, rounds=2)
+        table = published(folder / "published.csv")
+        bon("bon correlate", "correlate", table, at_most=1, rounds=a.rounds)
         file = folder / "echo.yaml"
         file.write_text(yaml.safe_dump(echo_experiment(folder, 20)), encoding="utf-8")
         bon(

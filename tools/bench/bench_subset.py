@@ -50,7 +50,7 @@ def main() -> None:
 
 def _errors(y: np.ndarray, setting: Setting, mask: np.ndarray) -> tuple[float, float, float]:
     sample = setting.sample(mask)
-    plain = type(sample)(sample.asked, sample.sure, sample.known[:, :0])
+    plain = type(sample)(sample.asked, sample.sure, sample.covariates[:, :0])
     return (
         float(y[mask].mean()),
         float(plain.spread(y[:, None]).mean()),

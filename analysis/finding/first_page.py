@@ -165,7 +165,7 @@ def _to_trust(results: Results, v: Verdict) -> str:
 
 
 def _caveat(results: Results, advice: Recommendation | None) -> str:
-    """Return the caveat that matters most."""
+    """Return the caveat that matters most and that the leaderboard does not say."""
     best = advice.rewarders[0] if advice is not None else None
     late = [
         b.rewarder
@@ -180,4 +180,4 @@ def _caveat(results: Results, advice: Recommendation | None) -> str:
     if turned := reversed_scores(results.benchmarks):
         return turned[0]
     fits = [x for x in results.finding.caveats if len(x.split()) <= MAX_CAVEAT]
-    return next((x for x in fits if "leaked" not in x), "")
+    return next((x for x in fits if "leaked" not in x and "majority vote" not in x), "")

@@ -226,15 +226,22 @@ def board(results: Results, advice: Recommendation | None) -> Board | None:
         for name in shown
     )
     columns = () if len(policies) == 1 else ("lowest", "highest") if len(policies) > 3 else policies
-    first = [row.bars[0] for row in rows if not row.info.baseline]
-    above = sum(bar is not None and bar.differs and bar.estimate.value > 0 for bar in first)  # type: ignore[operator]
-    differ = sum(bar is not None and bar.differs for bar in first)
-    sentence = (
-        f"{above} of {text.plural(len(first), 'rewarder')} beat majority vote, {differ - above} do "
-        f"worse, {len(first) - differ} cannot be told from it."
-    )
     zero = _place(0.0, scale)
-    return Board(("mean", *columns) if columns else ("",), rows, zero, sentence if first else "")
+    return Board(("mean", *columns) if columns else ("",), rows, zero, _beaten(rows))
+
+
+def _beaten(rows: Sequence[Standing]) -> str:
+    """Count the rewarders whose interval is above, below and around majority vote."""
+    bars = {row.name: row.bars[0] for row in rows if not row.info.baseline}
+    differ = [bar for bar in bars.values() if bar is not None and bar.differs]
+    above = sum((bar.estimate.value or 0) > 0 for bar in differ)
+    if len(bars) < 2:
+        does = "beats" if above else "is worse than" if differ else "cannot be told from"
+        return "".join(f"{name} {does} majority vote." for name in bars)
+    return (
+        f"{above} of {len(bars)} rewarders beat majority vote, {len(differ) - above} do "
+        f"worse, {len(bars) - len(differ)} cannot be told from it."
+    )
 
 
 def titles(results: Results) -> list[str]:

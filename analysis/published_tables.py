@@ -62,6 +62,8 @@ NUMBER = rf"[-+]?{UNSIGNED}(?:e[-+]?\d+)?"
 CELL = re.compile(rf"±?({NUMBER})%?(?:(?:±({UNSIGNED})|\(({UNSIGNED})%?\))%?)?", re.IGNORECASE)
 MORE = re.compile(rf"{NUMBER}%?[±(\[][-+±\d.,;:–~%]*[)\]]?", re.IGNORECASE)
 """A number with more beside it, which no column of notes holds."""
+GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?%?(?:[±(][^,]*)?"
+"""1,178: commas between groups of three digits, where no cell of the column has another comma."""
 DRAWS = 1000
 """Draws of an accuracy within its error."""
 
@@ -149,6 +151,9 @@ def _cells(column: pd.Series) -> tuple[pd.Series, pd.Series, pd.Series]:
     if is_numeric_dtype(column) and not is_bool_dtype(column):
         return column, pd.Series(np.nan, column.index), pd.Series(pd.NA, column.index, "string")
     text = text.mask(text.isin(EMPTY))
+    commas = text[text.str.contains(",").fillna(False)]
+    if commas.str.fullmatch(GROUPED).all():
+        text = text.str.replace(",", "")
     found = text.str.extract(f"^{CELL.pattern}$", flags=re.IGNORECASE)
     parts = [pd.to_numeric(found[i].str.replace(",", ".")).astype(float) for i in found]
     return parts[0], parts[1].fillna(parts[2]), text.where(parts[0].isna())

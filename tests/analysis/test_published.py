@@ -300,6 +300,20 @@ def test_every_minus_is_one(minus):
 
 
 @pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["983", "1,178", "1,203.5", "2,000"], [983, 1178, 1203.5, 2000]),  # Elo ratings
+        (["1,178 ± 9", "1,203 ± 8", "983 ± 11", "990 ± 10"], [1178, 1203, 983, 990]),
+        (["11,5", "12,125", "13", "14,25"], [0.115, 0.12125, 0.13, 0.1425]),
+        (["0,834", "0,701", "0,655", "0,900"], [0.834, 0.701, 0.655, 0.9]),
+    ],
+)
+def test_a_comma_separates_thousands_or_decimals_of_a_whole_column(cells, values):
+    found = correlate_table(table(macro=cells), FAST).correlations[0].points
+    assert [point.x.value for point in found] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
     "cell", ["60.1 (+1.2)", "60.1 [58.0, 62.3]", "60.1 (58.0–62.3)", "60.1 ± ", "60.1 ± 1.2 ± 3"]
 )
 @pytest.mark.parametrize("many", [1, 4])

@@ -29,10 +29,17 @@ def forest(pooled: MetaAnalysis, **look: Unpack[Look]) -> Figure:
         for at, (_, shown) in enumerate(rows):
             if isinstance(shown, PooledStudy):
                 _study(ax, at, shown)
+                numbers = bounded(shown.r)
             elif shown is not None:
                 _summary(ax, at, shown)
+                numbers = bounded(shown.mean)
+                _annotate(ax, at + 1, interval(shown.predicted).strip(), look)
+            else:
+                continue
+            _annotate(ax, at, numbers, look)
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.set_xlim(-1, 1)
+        ax.set_xticks((-1, -0.5, 0, 0.5, 1), ("−1", "−.5", "0", ".5", "1"))
         ax.set_xlabel("r")
         for x in (0, 0.5):
             ax.axvline(x, color=MUTED, linewidth=0.8)
@@ -56,16 +63,13 @@ def _study(ax: Axes, row: int, study: PooledStudy) -> None:
     ax.plot([low, high], [row, row], color=PALETTE[0], linewidth=1)
     ax.plot([middle], [row], marker="s", color=PALETTE[0], markersize=4)
     ax.plot([study.measured], [row], marker="|", color=PALETTE[1], markersize=8)
-    _annotate(ax, row, bounded(study.r))
 
 
 def _summary(ax: Axes, row: int, r: PooledMean) -> None:
     low, middle, high = _bounds(r.mean)
     ax.fill([low, middle, high, middle], [row, row - 0.3, row, row + 0.3], color=INK, linewidth=0)
-    _annotate(ax, row, bounded(r.mean))
     low, _, high = _bounds(r.predicted)
     ax.plot([low, high], [row + 1] * 2, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
-    _annotate(ax, row + 1, interval(r.predicted).strip())
 
 
 def _bounds(r: Estimate) -> tuple[float, float, float]:
@@ -73,8 +77,10 @@ def _bounds(r: Estimate) -> tuple[float, float, float]:
     return r.low or 0.0, r.value or 0.0, r.high or 0.0
 
 
-def _annotate(ax: Axes, row: int, text: str) -> None:
-    """Write a number to the right of the panel."""
+def _annotate(ax: Axes, row: int, text: str, look: Look) -> None:
+    """Write a number to the right of the panel, where there is room."""
+    if is_narrow(look):
+        return
     ax.annotate(
         text, (1.0, row), xycoords=("axes fraction", "data"), xytext=(4, 0),
         textcoords="offset points", va="center", fontsize="small", color=INK,

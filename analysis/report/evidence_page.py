@@ -12,8 +12,8 @@ from bon.analysis.results import MetaAnalysis
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDE = 557
-"""Pixels of the figure beside the answer."""
+WIDE = 900
+"""Pixels of the figure on large screens."""
 
 
 def evidence_page(pooled: MetaAnalysis) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from bon.analysis.plots.style import INK, MUTED, PALETTE, Look, is_narrow, new_figure, style
 from bon.analysis.results import Estimate, MetaAnalysis, PooledMean, PooledStudy
-from bon.analysis.results.phrasing import bounded, interval
+from bon.analysis.results.phrasing import MINUS, bounded, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def forest(pooled: MetaAnalysis, **look: Unpack[Look]) -> Figure:
             _annotate(ax, at, numbers, look)
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.set_xlim(-1, 1)
-        ax.set_xticks((-1, -0.5, 0, 0.5, 1), ("−1", "−.5", "0", ".5", "1"))
+        ax.set_xticks((-1, -0.5, 0, 0.5, 1), (f"{MINUS}1", f"{MINUS}.5", "0", ".5", "1"))
         ax.set_xlabel("r")
         for x in (0, 0.5):
             ax.axvline(x, color=MUTED, linewidth=0.8)

@@ -55,7 +55,7 @@ def test_a_study(study):
     out, printed = study
     assert f"report: {out / 'report.html'}" in printed
     assert (out / "report.html").is_file()
-    assert re.search(r"mini-pair-d +pairwise +round_robin +0\.\d+", printed)
+    assert re.search(r"mini-pair-d +pairwise +round_robin +\S+ +0\.\d+", printed)
     assert "at n = 2:" in printed
 
 

@@ -45,7 +45,6 @@ def test_a_client_s_settings_are_the_server_s(option: tuple[str, str], message: 
         ("calibrate", "T.csv", "--threshold"),
         ("recommend", "run", "--budget"),
         ("gate", "run", "--min-gain"),
-        ("curate", "label", "bench", "--max-cost"),
         ("doctor", "--max-cost"),
     ],
 )

@@ -31,12 +31,13 @@ def start(
     the run belongs to another experiment.
     """
     with starting(setup, store, retry_errors=retry_errors, replace=replace) as again:
-        _load_data(setup, store, quiet=quiet)
+        counts = _load_data(setup, store, quiet=quiet)
         by_model = "active > 0 AND json_extract(data, '$.meta.grader') = ?"
         if setup.grader is None and store.count("questions", by_model, (BY_MODEL,)):
             raise needs_grader("questions")
         pairs = ((name, pair.group) for name, pair in store.pairs())
         check_axis(setup.experiment.analysis.axis, pairs)
+        say(counts, quiet=quiet)
         shown = "active > 0 AND json_array_length(data, '$.images') > 0"
         with_images = [table for table in ("questions", "pairs") if store.count(table, shown)]
         if unread := unread_images(setup, with_images, download=True):
@@ -49,8 +50,8 @@ def start(
         say(f"{total:,} errors are kept ({named}): --retry-errors retries them", quiet=quiet)
 
 
-def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
-    """Read questions and preference pairs into the run, and mark leaks."""
+def _load_data(setup: Setup, store: Store, *, quiet: bool) -> str:
+    """Read questions and preference pairs into the run, mark leaks, and return what was read."""
     bad: list[tuple[str, str, str]] = []
     experiment, base = setup.experiment, setup.base
     imports = Imports(setup, store)
@@ -85,4 +86,4 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
     )
     unreadable = f", {len(bad)} rows that cannot be read" if bad else ""
     leaked = f", {leaks} questions in both" if leaks else ""
-    say(f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unreadable}", quiet=quiet)
+    return f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unreadable}"

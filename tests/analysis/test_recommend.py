@@ -152,7 +152,8 @@ def test_what_was_picked_is_measured_on_the_other_half(runs):
     first = row.bars[0].estimate
     assert page.choice == f"Take {found.pick}: {gained(first)} over majority vote."
     assert first.value == pytest.approx(measured - free, abs=1e-5)
-    assert page.because.startswith(f"Mean of a and b. {gained(found.over_free)}, corrected for ")
+    assert page.because.startswith("Mean of a and b, ")
+    assert f"; {gained(found.over_free)} corrected for picking" in page.because
 
 
 def test_errors_over_tasks_are_those_of_their_shared_questions():

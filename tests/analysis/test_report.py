@@ -681,7 +681,7 @@ def test_equal_responses_are_shown_once(results, tmp_path, tab):
     view = replace(one("q"), candidates=(*seven, other), choices=choices)
     tab.goto(f"{write_report(results, [view], tmp_path / 'r.html').as_uri()}#q=q")
     cards = tab.locator("#view .card")
-    assert cards.count() == 2
+    expect(cards).to_have_count(2)
     assert "#0 and 6 equal ones" in cards.first.inner_text()
     assert "picked by r0\n" in cards.first.inner_text()
     assert tab.locator("#view .scores thead th").count() == 4

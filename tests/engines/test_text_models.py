@@ -239,8 +239,7 @@ def test_a_text_policy_is_trained(tmp_path: Path) -> None:
     settings = TransformersSettings(model=str(folder), threads=1)
     examples = [Example((Message("user", (q,)),), "A.", "B.") for q in QUESTIONS]
     tuning = Tuning("dpo", steps=4, batch=3, rate=0.01)
-    trained = fine_tune(settings, examples, tuning, tmp_path / "trained")
-    assert trained.steps == 4
+    fine_tune(settings, examples, tuning, tmp_path / "trained")
     engine = load(tmp_path / "trained")
     pairs = [
         ScoreRequest((*example.messages, Message("assistant", (text,))))

@@ -80,7 +80,7 @@ def test_a_report_of_an_unfinished_run_says_so_first_and_exits_with_3(
     assert "-> run the same command again" in line
     assert found.stdout == ""
     page = (directory / "report.html").read_text()
-    assert page.index("This run is incomplete") < page.index('class="claim"')
+    assert page.index("This run is incomplete") < page.index("<h1")
     results = json.loads((directory / "results.json").read_text())
     assert not results["completeness"]["complete"]
     assert results["completeness"]["missing"] == list(run_status(directory)["missing"])

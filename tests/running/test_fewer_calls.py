@@ -149,7 +149,7 @@ def test_a_subset_of_the_questions_is_judged_for_all(make_experiment, go):
     assert make_plan(prepare(some, directory.parent), directory).totals()["calls"] == 0
     found = analysed(directory)
     page = write_report(found, None, directory / "report.html").read_text(encoding="utf-8")
-    assert "judged questions</span>" in page
+    assert "judged questions</small>" in page
     assert "a race compares" not in page
     go(experiment)
     assert fewer < judged(directory)

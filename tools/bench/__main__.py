@@ -57,7 +57,7 @@ SCRIPTS = (
     Script("prefixes", "{demo} mini-critic-a", "{demo} mini-critic-a --questions 2"),
     Script("dispatch", "", "--actors 1 --seconds 1 --latency .05"),
     Script("rows", "", "--questions 100"),
-    Script("chain", "--items 10000 100000 --questions 500", "--items 1000 --questions 40 --skip-model"),
+    Script("chain", "--items 10000 100000 --questions 500", "--items 1000 --skip-model"),
     Script("evidence", "", "--rewarders 6 --questions 100 --draws 400"),
     Script("service", "", "--calls 100 --concurrency 20"),
     Script("rewards"),

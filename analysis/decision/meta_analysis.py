@@ -238,7 +238,7 @@ def _sentence(p: Pool, studies: Sequence[Study]) -> str:
         + (f"; {bounded(own)} without {OWN}" if own else "")
         + "); the next study can be expected to show an r between "
         f"{coefficient(r.predicted.low)} and {coefficient(r.predicted.high)} (its true r is above "
-        f".5 with {chance(r.p_next)})."
+        f".5 with probability {chance(r.p_next)})."
     )
 
 

@@ -42,5 +42,5 @@ def _headline(pooled: MetaAnalysis) -> str:
     if (pool.r.mean.low or 0) <= 0:
         return f"Published studies cannot tell whether reward benchmarks predict {pool.name}"
     certain = (pool.r.predicted.low or 0) > 0
-    rest = "" if certain else " on average; the next study can find nothing"
+    rest = "" if certain else " on average; the next study may find nothing"
     return f"Reward benchmarks predict {pool.name}{rest}"

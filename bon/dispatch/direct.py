@@ -142,9 +142,10 @@ def _raise_if_all_failed(model: str, rows: Sequence[Candidate | Judgement]) -> N
 
 def texts_of(argument: str, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the texts of an argument; TypeError names it where they are none, or one text."""
-    if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
+    several = (texts,) if isinstance(texts, bytes) else tuple(texts)
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in several):
         raise TypeError(f"{argument} must hold texts (str), not {shown(texts)}")
-    return tuple(texts)
+    return several
 
 
 def _part(image: Picture) -> ImagePart:

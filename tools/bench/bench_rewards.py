@@ -127,7 +127,7 @@ def miniature() -> None:
         loaded = selector.rewarder(HEAD)
 
         def task(name: str, said: list[str]) -> JudgeTask:
-            asked = named_question(sets, name)
+            asked = named_question(sets, name, "")
             assert asked is not None
             responses = {content_key("text", text): text for text in said}
             item = Item("question", asked.key, asked.text, asked.images, responses)

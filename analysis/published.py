@@ -36,7 +36,7 @@ from bon.analysis.results import (
 )
 from bon.analysis.results.phrasing import names, plural
 from bon.analysis.verdict.of_axes import verdicts_of
-from bon.analysis.verdict.verdict import FEWEST
+from bon.analysis.verdict.verdict import FEWEST, GAP
 from bon.core.errors import BonError
 
 UNCLEAR = ("perhaps", "cannot tell")
@@ -81,9 +81,10 @@ def correlate_table(
         correlations += found
         if found and all(c.pearson.estimate.value is not None for c in found):
             leading = [(replace(label, primary=True), m) for label, m in rows]
+            gap = None if table.units[x] == "scale" else GAP
             verdicts += [
                 v.model_copy(update={"outcome": y})
-                for _, v in verdicts_of(leading, options.level)
+                for _, v in verdicts_of(leading, options.level, gap)
                 if v is not None
             ]
     if first is None or all(c.pearson.estimate.value is None for c in correlations):

@@ -59,6 +59,8 @@ def test_options_alone_run_an_experiment_and_leave_its_file(folder):
         (["plan", "--policy", "p.yaml"], "questions"),
         (["run", *OPTIONS, "--policy", "nobody"], "nobody"),
         (["run", "--policy", "p.yaml", "--questions", "mmmu_prp"], "mmmu_pro"),
+        (["run", "--policy", "p.yaml", "--questions", "mmmu_pro="], "'mmmu_pro=' names no file"),
+        (["plan", "--policy", "a=b/c", "--questions", "mmmu_pro"], "no policy card 'a=b/c'"),
     ],
 )
 def test_what_is_missing_or_too_much_is_said(folder, words, line):

@@ -70,9 +70,10 @@ def strength(v: Verdict) -> str:
     size = plural(v.num_rewarders, "rewarder")
     if v.num_bases < v.num_rewarders:
         size += f" from {plural(v.num_bases, 'base model')}"
+    gap = "a standard deviation" if v.gap is None else f"{percent(v.gap, 0).rstrip('%')} points"
     return (
-        f"r = {bounded(v.r)} {noise} over {size}; of two {percent(v.gap, 0).rstrip('%')} points "
-        f"apart the higher one picks better in {chance(v.beats)}"
+        f"r = {bounded(v.r)} {noise} over {size}; of two {gap} apart the higher one picks better "
+        f"in {chance(v.beats)}"
     )
 
 

@@ -47,7 +47,8 @@ class Verdict(Record):
     r: of true accuracies, with measurement error removed: median and central interval of its
     posterior. p_yes: P(one line) · P(r > .5). p_low: P(r < .5), None without counts on both axes,
     as are reliabilities. p_positive: P(r > 0). line, groups, ceiling: probabilities of the accounts
-    of the points. beats: P(the higher of two rewarders `gap` apart on the benchmark picks better).
+    of the points. beats: P(the higher of two rewarders `gap` apart on the benchmark picks better);
+    gap: None where its scores are no proportions: a standard deviation.
     density: posterior of r on an even grid from −.99 to .99. weakest, weakest_maker: what lowers
     P(yes) most when left out. guessed: P(yes) where base models guessed from names are read the
     other way, as shared or as different. adjusted: at equal size and other known properties.
@@ -71,7 +72,7 @@ class Verdict(Record):
     reliability_x: float | None
     reliability_y: float | None
     beats: float
-    gap: float
+    gap: float | None
     density: tuple[float, ...]
     weakest: Without | None = None
     weakest_maker: Without | None = None

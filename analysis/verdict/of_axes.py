@@ -6,12 +6,12 @@ import numpy as np
 
 from bon.analysis.correlation.paired_accuracies import Label, Measured, mean_of, points_of
 from bon.analysis.results import PolicyVerdict, Verdict
-from bon.analysis.verdict.verdict import Axes, judge, p_yes
+from bon.analysis.verdict.verdict import GAP, Axes, judge, p_yes
 from bon.choosing.opinion import Floats
 
 
 def verdicts_of(
-    measured: Sequence[tuple[Label, Measured]], level: float
+    measured: Sequence[tuple[Label, Measured]], level: float, gap: float | None = GAP
 ) -> tuple[tuple[str, Verdict | None], ...]:
     """Return the verdict by benchmark, of the mean over policies; None where there is none.
 
@@ -21,16 +21,16 @@ def verdicts_of(
     for label, m in measured:
         if label.primary:
             found.setdefault(label.benchmark, []).append((label, m.complete()))
-    return tuple((name, _verdict(rows, level)) for name, rows in found.items())
+    return tuple((name, _verdict(rows, level, gap)) for name, rows in found.items())
 
 
-def _verdict(rows: list[tuple[Label, Measured]], level: float) -> Verdict | None:
+def _verdict(rows: list[tuple[Label, Measured]], level: float, gap: float | None) -> Verdict | None:
     rows = sorted(rows, key=lambda row: row[0].policy)
     parts = [m for _, m in rows]
     if any(label.too_leaked for label, _ in rows):
         return None
     mean = mean_of(parts, [1 / len(parts)] * len(parts), level)
-    verdict = judge(axes_of(mean), level) if mean is not None else None
+    verdict = judge(axes_of(mean), level, gap) if mean is not None else None
     if mean is None or verdict is None:
         return None
     alone = [(label.policy, p_yes(axes_of(m))) for label, m in rows] if len(rows) > 1 else []

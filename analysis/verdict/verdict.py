@@ -109,8 +109,11 @@ class _Read:
         return self.accounts.line * self.posterior.above(STRONG)
 
 
-def judge(axes: Axes, level: float = LEVEL, gap: float = GAP) -> Verdict | None:
-    """Return the verdict; None where there are too few rewarders, or an axis does not vary."""
+def judge(axes: Axes, level: float = LEVEL, gap: float | None = GAP) -> Verdict | None:
+    """Return the verdict; None where there are too few rewarders, or an axis does not vary.
+
+    gap: see `Verdict`; None where scores are no proportions.
+    """
     if not _usable(axes):
         return None
     read, without_guesses = _read(axes), None
@@ -139,7 +142,7 @@ def judge(axes: Axes, level: float = LEVEL, gap: float = GAP) -> Verdict | None:
         ceiling=read.accounts.ceiling,
         reliability_x=post.reliability[0] if axes.x_errors is not None else None,
         reliability_y=post.reliability[1] if axes.y_errors is not None else None,
-        beats=post.beats(gap / float(axes.x.std(ddof=1))),
+        beats=post.beats(1.0 if gap is None else gap / float(axes.x.std(ddof=1))),
         gap=gap,
         density=tuple(post.probability.tolist()),
         weakest=rewarder,

@@ -1,6 +1,7 @@
 """Options shared by several commands, and output as text or JSON."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -123,7 +124,9 @@ def experiment_of(
     """Return the experiment that the options describe, named by its first parts; or nothing."""
 
     def dataset(text: str) -> dict[str, str]:
-        name, _, path = text.partition("=")
+        name, separator, path = text.partition("=")
+        if separator and not path:
+            raise BonError(f"{text!r} names no file", f"{name}=FILE, or {name} alone")
         return {"benchmark": name} | ({"path": path} if path else {})
 
     parts: dict[str, Any] = {
@@ -136,8 +139,10 @@ def experiment_of(
         parts["policies"] = [policy | {"n": n} for policy in parts["policies"]]
     elif not any(parts.values()):
         return {}
-    cards = [Path(card).stem if card.endswith(".yaml") else card for card in policies or []]
-    name = "-".join([*cards[:1], *(dataset(text)["benchmark"] for text in (questions or [])[:1])])
+    cards = (policies or [])[:1]
+    shown = [Path(card).stem if card.endswith((".yaml", ".yml")) else card for card in cards]
+    shown += [task["benchmark"] for task in parts["questions"][:1]]
+    name = re.sub(r"[^A-Za-z0-9._+]+", "-", "-".join(shown)).strip("-._+")[:100]
     return {"name": name or "experiment"} | parts
 
 

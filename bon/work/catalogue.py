@@ -120,7 +120,7 @@ def find_card(name: str, base: Path) -> Loaded[Any]:
     if name in shipped("rewarders"):
         return load_rewarder(name, base)
     names = [*shipped("policies"), *shipped("rewarders")]
-    hint = suggestion(name, names, "bon list policies, bon list rewarders", 0.4)
+    hint = suggestion(name, names, "bon list policies, rewarders or experiments", 0.4)
     raise BonError(f"no card {name!r}", hint)
 
 

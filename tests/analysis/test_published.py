@@ -346,3 +346,18 @@ def test_every_published_study_says_where_it_is_from_and_is_read(description):
     assert all(c.num_rewarders >= 3 for c in report.correlations)
     own = study["own"] not in ("none", "not stated")
     assert own == bool(report.without_own)
+
+
+def test_ratings_have_no_points_of_a_percent():
+    """Their gap is a standard deviation, so that their unit changes nothing."""
+    ratings = np.array([1178, 983, 1203, 1099, 1250, 1010, 1150, 1066])
+    y = [50.2, 45.1, 51.0, 47.7, 53.3, 46.0, 48.0, 48.9]
+    names = [f"m{i}" for i in range(8)]
+    one, other, share = (
+        correlate_table(pd.DataFrame({"judge": names, "score": x, "best_of_8": y}), FAST)
+        for x in (ratings, ratings * 10, ratings / 2000)
+    )
+    assert "of two a standard deviation apart the higher one picks better" in one.finding.sentence
+    assert one.verdicts[0].beats == pytest.approx(other.verdicts[0].beats)
+    assert one.verdicts[0].beats > 0.7
+    assert "of two 5 points apart" in share.finding.sentence

@@ -670,6 +670,26 @@ def test_every_table_is_saved_as_csv_without_formulas(results, tmp_path, tab):
             assert float(next(v for k, v in shown[name].items() if k == "gain")) == gain.value
 
 
+TEXT_PIXELS = """() => [...document.querySelectorAll("#answer svg text")].filter(
+    (text) => text.getClientRects().length
+).map((text) => {
+    const svg = text.ownerSVGElement;
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    return parseFloat(getComputedStyle(text).fontSize) * scale;
+})"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_text_of_figures_is_read_without_a_glass(page, tab, width):
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.goto(page.as_uri())
+    pixels = tab.evaluate(TEXT_PIXELS)
+    assert len(pixels) > 20
+    assert min(pixels) >= 10.5
+    assert max(pixels) >= 12.9
+
+
 @pytest.mark.browser
 def test_equal_responses_are_shown_once(results, tmp_path, tab):
     seven = [CandidateView("p", i, "The same.", "B", "parsed", 1.0) for i in range(7)]

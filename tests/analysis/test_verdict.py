@@ -17,6 +17,7 @@ from bon.analysis.finding.first_page import advise, first_page
 from bon.analysis.finding.verdict import CLAIMS, WORDS, answer, strength
 from bon.analysis.published import CLAIMS as OF_TABLES
 from bon.analysis.published import correlate_table
+from bon.analysis.report.leaderboard import board
 from bon.analysis.results import HELD, PROBABLY, SURE, YES, Options
 from bon.analysis.results.phrasing import (
     bounded,
@@ -690,3 +691,14 @@ def test_the_verdicts_on_published_tables_are_those_of_the_page(table, pair, bef
     (v,) = report.verdicts
     assert now == f"{v.word} (yes: {chance(v.p_yes)}), r = {bounded(v.r)}"
     assert str(v.num_rewarders) in table
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_page_one_counts_what_beats_the_vote_once(name):
+    _, _, results = study(name)
+    counted = board(results, advise(results)).sentence
+    assert "majority vote" not in first_page(results).caveat
+    if name == "one rewarder":
+        assert counted == "rewarder-00 is worse than majority vote."
+    else:
+        assert re.match(r"\d+ of \d+ rewarders beat majority vote, ", counted)

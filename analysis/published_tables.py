@@ -1,6 +1,7 @@
 """Tables of published numbers as a paper prints them, and the roles of their columns.
 
-One row per rewarder (and policy, if there are several); columns are benchmark scores and outcomes
+One row per rewarder (and policy, if there are several): CSV, or a table in LaTeX or Markdown. The
+rewarders stand in a column of REWARDER, else in the first. Other columns are benchmark scores and outcomes
 of any unit. Outcomes are declared (`outcome: NAME` as a column's name, or `--outcome`) or known by
 their names: Best-of-N, guided search, a policy after training (`ppo`, `dpo`, …, or `after` with
 `before`). They are never benchmarks of each other, unless `--benchmark` names one.
@@ -29,6 +30,7 @@ from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.outcomes import AFTER, OUTCOME, widened
+from bon.analysis.printed_tables import printed_rows
 from bon.analysis.results import Estimate, Flag, Unit
 from bon.analysis.results.phrasing import names, percent
 from bon.core.base_models import guessed_base
@@ -50,7 +52,7 @@ COVARIATES = ("size", "length_bias", "date")
 AXES = ("macro", "overall")
 DECLARED = re.compile(r"(outcome|benchmark)\s*:\s*", re.IGNORECASE)
 NOISE = re.compile(r"(.+?)[ _.]\(?(se|stderr|n)\)?", re.IGNORECASE)
-EMPTY = ("-", "–", "—", "n/a", "N/A", "NA", "")
+EMPTY = ("-", "--", "---", "/", "–", "—", "n/a", "N/A", "NA", "")
 MARKS = re.compile(
     r"\\(textbf|mathbf|text|underline|d?dagger|ast|star)(?![a-z])|[†‡*∗★☆§¶#$^_{}\\]|\s"
 )
@@ -113,24 +115,25 @@ class Table:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Read a CSV file without its note lines."""
+    """Read a CSV, Markdown or LaTeX table, without note lines."""
     text = read_text(path, MAX_BYTES)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:
         raise BonError(f"{path} holds no rows", "write a header line and one line per rewarder")
-    delimiter = max(",;\t", key=lines[0].count)
-    rows = list(csv.reader(lines, delimiter=delimiter))
+    rows = printed_rows(text)
+    if rows is None:
+        rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
     for cells in rows:
         if len(cells) != len(rows[0]):
             raise BonError(
-                f"{path} is not a CSV table: the row of {cells[0]!r} has {len(cells)} cells, "
+                f"{path} is not a table: the row of {cells[0]!r} has {len(cells)} cells, "
                 f"the header {len(rows[0])}",
                 "put a header line and rows of as many cells in it",
             )
+    file = io.StringIO()
+    csv.writer(file).writerows(rows)
     try:
-        table = pd.read_csv(
-            io.StringIO("\n".join(lines)), sep=delimiter, skipinitialspace=True, na_values=EMPTY
-        )
+        table = pd.read_csv(io.StringIO(file.getvalue()), skipinitialspace=True, na_values=EMPTY)
         return table.apply(_numeric)
     except (pd.errors.ParserError, ValueError) as error:
         raise BonError(
@@ -177,6 +180,8 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     rewarder, policy = (
         next((lower[c] for c in roles if c in lower), None) for roles in (REWARDER, POLICY)
     )
+    if rewarder is None and known and not is_numeric_dtype(_numeric(frame[known[0]])):
+        rewarder = known[0]  # Method, Verifier, or no name at all
     if rewarder is None:
         raise BonError(
             "no column with the names of the rewarders",
@@ -232,7 +237,8 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
 
 def is_choice(outcome: str) -> bool:
     """Whether an outcome is one of choosing among responses, by its name."""
-    return BY_CHOICE.fullmatch(plain(outcome)) is not None
+    named = (outcome, *re.findall(r"\((.*?)\)", outcome))
+    return any(BY_CHOICE.fullmatch(plain(name)) for name in named)
 
 
 def _renamed(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -131,7 +131,7 @@ def test_extra_columns_are_used():
         (table(macro=["40", "50", "6O", "70"]), "column 'macro' holds '6O' in the row of 'c'"),
         (table(macro=["x", "y", "z", "w"]), "no column with a benchmark score"),
         (table().rename(columns={"best_of_n": "score"}), "no column with the Best-of-N accuracy"),
-        (table().rename(columns={"judge": "who"}), "no column with the names"),
+        (table()[["macro", "best_of_n"]], "no column with the names"),
         (table().drop(columns="macro"), "no column with a benchmark score"),
     ],
 )
@@ -144,7 +144,7 @@ def test_bad_tables_give_one_clear_line(frame, says):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("", "holds no rows"), ("judge,macro\n", "holds no rows"), ("a,b\n1,2,3\n4\n", "not a CSV")],
+    [("", "holds no rows"), ("judge,macro\n", "holds no rows"), ("a,b\n1,2,3\n4\n", "not a table")],
 )
 def test_bad_files(tmp_path, text, says):
     path = tmp_path / "t.csv"
@@ -153,6 +153,52 @@ def test_bad_files(tmp_path, text, says):
         read_csv(path)
     with pytest.raises(BonError, match="no file"):
         read_csv(tmp_path / "nothing.csv")
+
+
+LATEX = r"""\begin{table}[t] \caption{Judges}
+\begin{tabular}{l|ccc|c}
+\toprule
+\multirow{2}{*}{\textbf{Method}} & \multicolumn{3}{c|}{\textbf{VL-RB}} & MMMU \\
+\cmidrule(lr){2-4} & General & Halluc. & Overall & (BoN@8) \\
+\midrule
+\multicolumn{5}{c}{\textit{Proprietary}} \\
+GPT-4o~\cite{gpt4o} & 49.1 & 67.6 & \underline{65.8} & 55.2$_{\pm 0.4}$ \\[2pt] % 2024
+Claude \& co & 43.4 & 55.0 & 55.3 & 53.0$_{\pm 0.4}$ \\
+\midrule
+\rowcolor{gray!20} Qwen2-VL$^\dagger$ & 31.6 & 19.1 & 28.3 & \textbf{47.4}$_{\pm 0.4}$ \\
+LLaVA-OV & 32.2 & -- & 29.6 & 48.1$_{\pm 0.4}$ \\
+\bottomrule
+\end{tabular}
+\end{table}"""
+
+MARKDOWN = """Our board, of *May*:
+
+|              | General | Halluc. | **Overall** | MMMU (BoN@8) |
+|:-------------|--------:|--------:|------------:|:------------:|
+| GPT-4o       | 49.1    | 67.6    | 65.8        | 55.2 ± 0.4   |
+| Claude & co  | 43.4    | 55.0    | 55.3        | 53.0 ± 0.4   |
+| `Qwen2-VL`   | 31.6    | 19.1    | 28.3        | **47.4** ± 0.4 |
+| LLaVA-OV     | 32.2    | –       | 29.6        | 48.1 ± 0.4   |
+
+More in the [appendix](a.md)."""
+
+
+@pytest.mark.parametrize(("name", "text"), [("paper.tex", LATEX), ("README.md", MARKDOWN)])
+def test_tables_of_papers_and_readmes(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found = correlate_table(tmp_path / name, options=FAST)
+    shown = {(c.axis.removeprefix("VL-RB "), c.num_rewarders) for c in found.correlations}
+    assert shown == {("Overall", 4), ("General", 4), ("Halluc.", 3)}
+    overall = next(c for c in found.correlations if c.axis.endswith("Overall"))
+    assert [p.rewarder for p in overall.points] == ["GPT-4o", "Claude & co", "Qwen2-VL", "LLaVA-OV"]
+    assert [p.x.value for p in overall.points] == pytest.approx([0.658, 0.553, 0.283, 0.296])
+    assert [p.y.value for p in overall.points] == pytest.approx([0.552, 0.53, 0.474, 0.481])
+    assert all(p.y.low is not None for p in overall.points)
+
+
+def test_a_table_begins_with_the_names_of_its_rewarders():
+    found = correlate_table(table().rename(columns={"judge": "Verifier"}), options=FAST)
+    assert [p.rewarder for p in found.correlations[0].points] == list("abcd")
 
 
 def test_three_rewarders_say_that_nothing_can_be_told():

@@ -1,10 +1,10 @@
 """Tables of published numbers as a paper prints them, and the roles of their columns.
 
-One row per rewarder (and policy, if there are several): CSV, or a table in LaTeX or Markdown. The
-rewarders stand in a column of REWARDER, else in the first. Other columns are benchmark scores and outcomes
-of any unit. Outcomes are declared (`outcome: NAME` as a column's name, or `--outcome`) or known by
-their names: Best-of-N, guided search, a policy after training (`ppo`, `dpo`, …, or `after` with
-`before`). They are never benchmarks of each other, unless `--benchmark` names one.
+One row per rewarder (and policy, if there are several), in a file of rows or in LaTeX or Markdown.
+The rewarders stand in a column of REWARDER, else in the first. Other columns are benchmark scores
+and outcomes of any unit. Outcomes are declared (`outcome: NAME` as a column's name, or `--outcome`)
+or known by their names: Best-of-N, guided search, a policy after training (`ppo`, `dpo`, …, or
+`after` with `before`). They are never benchmarks of each other, unless `--benchmark` names one.
 
 A cell may hold its standard error, as 60.1 ± 1.2 or 60.1 (1.2), and marks such as †. `NAME_se`
 holds the standard errors of column NAME instead, `NAME_n` numbers of items. `family` names the base
@@ -15,9 +15,11 @@ notes.
 """
 
 import csv
+import functools
 import io
 import re
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,12 @@ OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can ex
 MACRO_SLACK = 0.002
 EQUAL = 5e-5
 MAX_BYTES = 50_000_000
+ROWS: dict[str, Callable[[Path], Any]] = {
+    ".json": pd.read_json,
+    ".jsonl": functools.partial(pd.read_json, lines=True),
+    ".parquet": pd.read_parquet,
+    ".xlsx": pd.read_excel,
+}
 LEAST_PERCENT = 20
 """No percent below this stands beside a fraction: that column mixes both."""
 
@@ -115,7 +123,16 @@ class Table:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Read a CSV, Markdown or LaTeX table, without note lines."""
+    """Read a table: CSV, Markdown and LaTeX without note lines, rows as JSON or Parquet."""
+    if read := ROWS.get(path.suffix):
+        try:
+            frame: pd.DataFrame = read(path)
+            return frame.apply(_numeric)
+        except FileNotFoundError:
+            raise BonError(f"no file {path}", "check the path") from None
+        except (ImportError, OSError, ValueError, zipfile.BadZipFile) as error:
+            why = str(error).splitlines()[0]
+            raise BonError(f"{path} is not a table: {why}", "save it as CSV (UTF-8)") from None
     text = read_text(path, MAX_BYTES)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:

@@ -196,6 +196,25 @@ def test_tables_of_papers_and_readmes(tmp_path, name, text):
     assert all(p.y.low is not None for p in overall.points)
 
 
+@pytest.mark.parametrize("kind", ["json", "jsonl", "parquet", "xlsx"])
+def test_files_of_rows(tmp_path, kind):
+    path, frame = tmp_path / f"t.{kind}", table()
+    match kind:
+        case "parquet":
+            frame.to_parquet(path)
+        case "xlsx":
+            frame.to_excel(path, index=False)
+        case _:
+            frame.to_json(path, orient="records", lines=kind == "jsonl")
+    a, b = (correlate_table(source, options=FAST).correlations[0] for source in (path, frame))
+    assert (a.pearson, a.points) == (b.pearson, b.points)
+    path.write_text("[1")
+    with pytest.raises(BonError, match=f"t.{kind} is not a table: .* -> save it as CSV"):
+        read_csv(path)
+    with pytest.raises(BonError, match="no file"):
+        read_csv(tmp_path / f"nothing.{kind}")
+
+
 def test_a_table_begins_with_the_names_of_its_rewarders():
     found = correlate_table(table().rename(columns={"judge": "Verifier"}), options=FAST)
     assert [p.rewarder for p in found.correlations[0].points] == list("abcd")

@@ -15,7 +15,7 @@ from bon.engines.hf import train_trl
 from bon.engines.tuning import Method
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.exports import layouts
+from bon.exports.layouts import write_trl
 from bon.exports.preferences import Contrast, messages_of
 from bon.training.arms import Arm, Choices
 
@@ -26,18 +26,16 @@ LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-l
 def export_arms(
     arms: list[Arm], choices: Choices, policy: Loaded[PolicyCard], seeds: int, out: Path
 ) -> list[Path]:
-    """Write one Parquet per arm (TRL's DPO columns), train_trl.py, arms.yaml and verl's prompts."""
+    """Write one Parquet per arm (TRL's DPO columns), train_trl.py and arms.yaml."""
     settings: dict[str, Any] = {
         "model": str(policy.model_path),
         "seeds": seeds,
         "warmup": arms[0].tuning.warmup,
         "accumulate": 1,
-        "max_tokens": policy.card.sampling.max_tokens,
         "lora": LORA,
         "methods": {
             arm.tuning.method: {
-                name: getattr(arm.tuning, name)
-                for name in ("steps", "batch", "rate", "beta", "group")
+                name: getattr(arm.tuning, name) for name in ("steps", "batch", "rate", "beta")
             }
             for arm in arms
         },
@@ -49,11 +47,7 @@ def export_arms(
         shutil.copyfile(str(train_trl.__file__), paths[1])
         images = any(question.images for question in choices.questions)
         for name in choices.by_arm:
-            target = layouts.Target(folder, out, name, images)
-            paths += layouts.write_parquet(_rows(name, choices, policy), target)
-        if "grpo" in settings["methods"]:
-            prompts = ((q, messages_of(q, policy)) for q in choices.questions)
-            paths.append(layouts.write_verl(prompts, replace(target, stem="verl")))
+            paths += write_trl(_rows(name, choices, policy), folder, name, images=images)
     return [out / path.name for path in paths]
 
 

@@ -13,7 +13,7 @@ from tests.service.test_online import CARDS
 
 pytestmark = pytest.mark.slow
 GROUP = 4
-PATH = f"/get_reward?rewarder=judge&group={GROUP}&wait=60&scale=win_rate"
+PATH = f"/get_reward?rewarder=judge&group={GROUP}&wait=60"
 
 
 def sample(question, answer):
@@ -25,7 +25,8 @@ async def ask(address, question, answers):
 
     async def one(client, answer):
         try:
-            return (await client.post(PATH, json=sample(question, answer))).json()
+            body = {"samples": [sample(question, answer)]}
+            return (await client.post(PATH, json=body)).json()["rewards"][0]
         except httpx.TransportError:
             return None
 

@@ -31,10 +31,8 @@ BODIES = {
 """Valid bodies of the operations that start no validation."""
 REWARDED = [
     ("/get_reward?rewarder=head", ROLLOUT),
-    ("/get_reward?rewarder=head&scale=raw", SAMPLE),
-    ("/get_reward?rewarder=head&key=score", SAMPLE),
-    ("/get_reward?rewarder=head&scale=rank", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
-    ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
+    ("/get_reward?rewarder=head&group=2", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
+    ("/get_reward?rewarder=head", {"samples": [{**SAMPLE, "label": "bon://sums/q1", "more": 1}]}),
 ]
 PATHS = {"table": "pairs"}
 

@@ -1,7 +1,6 @@
 """What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
 
-Trainers (OpenRLHF, slime, `bon client`'s files) get the judging of online Best-of-N, in groups and
-scaled.
+Trainers (OpenRLHF, `bon client`'s files) get the judging of online Best-of-N, in groups.
 """
 
 import asyncio
@@ -9,7 +8,6 @@ import json
 import logging
 import os
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,8 +62,6 @@ _NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
 QuestionSets = Mapping[str, Mapping[str, Question]]
 """The operator's question sets, by name and by the questions' ids; images stay on disk."""
 Floats = list[float | None]
-Scale = Literal["raw", "rank", "win_rate"]
-OnUnparsed = Literal["error", "null", "mean"]
 _TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
 """The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
 
@@ -122,10 +118,8 @@ class RewardQuery(BaseModel):
     rule: str | None = Field(None, max_length=50)
     group: int = Field(1, ge=1, le=1024, description="responses of a question judged together")
     wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
-    scale: Scale = "raw"
-    on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
-    key: str = Field(
-        "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
+    on_unparsed: Literal["error", "null"] = Field(
+        "error", description="what stands where no reward could be had"
     )
 
 
@@ -138,7 +132,7 @@ class Rollout(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatedGroup:
-    """A group of responses with their rewards on the requested scale, and the quality of judging.
+    """A group of responses with their rewards, and the quality of judging.
 
     A reward is None if no judgement could be parsed, or there was nothing to compare with.
     parsed: share of judgements that were parsed. consistency: share of pairs with the same verdict
@@ -168,7 +162,7 @@ class RolloutBatch(Open):
 
 
 class RolloutSample(Open):
-    """slime's body: one sample; `prompt` is a text or messages."""
+    """One response; `prompt` is a text or messages."""
 
     prompt: str | list[Any]
     response: str
@@ -181,18 +175,11 @@ class SampleBatch(Open):
     samples: list[RolloutSample] = Field(min_length=1, max_length=MAX_SAMPLES)
 
 
-def _keys(body: Any) -> set[str]:
-    """The keys that tell the bodies apart."""
-    if isinstance(body, BaseModel):
-        body = vars(body)
-    return set(body) if isinstance(body, dict) else set()
-
-
 RewardBody = Annotated[
-    Annotated[RolloutBatch, Tag("query")]
-    | Annotated[RolloutSample, Tag("response")]
-    | Annotated[SampleBatch, Tag("samples")],
-    Discriminator(lambda body: max({"samples", "response"} & _keys(body), default="query")),
+    Annotated[RolloutBatch, Tag("query")] | Annotated[SampleBatch, Tag("samples")],
+    Discriminator(
+        lambda body: "samples" if isinstance(body, dict) and "samples" in body else "query"
+    ),
 ]
 
 
@@ -202,8 +189,8 @@ async def get_reward(
     query: Annotated[RewardQuery, Query()],
     request: Request,
     _: Submitter,
-) -> Any:
-    """Return rewards in the form of the body's protocol, with the quality of the judging."""
+) -> dict[str, Any]:
+    """Return the rewards, with the quality of the judging."""
     if isinstance(body, RolloutBatch):
         labels = body.labels or [None] * len(body.query)
         if not len(body.query) == len(body.prompts) == len(labels):
@@ -211,13 +198,10 @@ async def get_reward(
         pairs = map(decoded, body.prompts, body.query)
         samples = [(*pair, label) for pair, label in zip(pairs, labels, strict=True)]
     else:
-        rows = body.samples if isinstance(body, SampleBatch) else [body]
-        samples = [(row.prompt, row.response, row.label) for row in rows]
+        samples = [(row.prompt, row.response, row.label) for row in body.samples]
     rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
     rewards = await _give_rewards(request, query, rollouts)
     values, logs = [reward.value for reward in rewards], [_logs(reward.group) for reward in rewards]
-    if isinstance(body, RolloutSample):
-        return {query.key: values[0], **logs[0]} if query.key else values[0]
     return {
         "rewards": values,
         "scores": values,
@@ -245,8 +229,7 @@ async def _give_rewards(
     if missing and query.on_unparsed != "null":
         problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "
         problem += "not be read, or there was nothing to compare with"
-        fix = "on_unparsed=null answers null for them, on_unparsed=mean their group's mean"
-        raise ApiError(503, problem, fix, retry=1)
+        raise ApiError(503, problem, "on_unparsed=null answers null for them", retry=1)
     return rewards
 
 
@@ -284,17 +267,8 @@ def _check(request: Request, query: RewardQuery, samples: Sequence[Rollout]) -> 
 async def _rollout(
     request: Request, prompt: str | list[Any], response: str, label: Any = None
 ) -> Rollout:
-    """Return a response to the question that its label names, or else to its prompt.
-
-    Without a label the prompt itself may be the id of a question.
-    """
-    if label is None:  # a prompt that is nothing but an id, never one that only quotes it
-        alone = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else None
-        name = alone.get("content", "") if isinstance(alone, dict) else prompt
-        is_id = isinstance(name, str) and name.startswith("bon://") and not name.split()[1:]
-        label = name if is_id else ""
-    elif not isinstance(label, str):
-        label = json.dumps(label)
+    """Return a response to the question that its label names, or else to its prompt."""
+    label = label if isinstance(label, str) else json.dumps(label)
     selector_of(request)
     owner = request.scope["identity"].name
     if question := named_question(request.app.state.reward_judge.sets, label, owner):
@@ -368,7 +342,6 @@ class RewardJudge:
         selector, rewarder, rule, usage = self._selector, query.rewarder, query.rule or "", Usage()
         kind = selector.kind(rewarder)
         scores: Floats
-        probabilities: Sequence[float] = [1 / len(texts)] * len(texts)
         rows: list[Judgement] = []
         copies = len(set(texts)) == 1  # nothing to compare with
         if copies and kind == "scores" and not selector.is_panel(rewarder):
@@ -378,48 +351,15 @@ class RewardJudge:
             scores = [_TRIVIAL[kind] if len(texts) > 1 else None] * len(texts)
         else:
             choice = await selector.choose(rewarder, rule, question, texts, usage)
-            scores, probabilities = list(choice.ranking.scores), choice.ranking.probabilities
-            rows = choice.judgements
-        rewards = filled(scaled(query.scale, kind, scores, probabilities), query.on_unparsed)
+            scores, rows = list(choice.ranking.scores), choice.judgements
         quality = parsed_share(rows), consistency(rows)
-        return RatedGroup(rewards, *quality, usage, len(question.images))
+        return RatedGroup(scores, *quality, usage, len(question.images))
 
 
 def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
     """Whether one response alone cannot be judged."""
     alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
     return not alone and RULES[rule].judged
-
-
-# ------------------------------------------------------------------ from scores to rewards
-
-
-def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[float]) -> Floats:
-    """Return a group's scores on a scale; None where a score has no other to compare with.
-
-    raw: unchanged. rank: share of the others that the rule ranks below, by choice probability and
-    then score.
-    win_rate: share of comparisons won; without pairwise comparisons, share of the others with a
-    lower score. Ties count half.
-    """
-    if scale == "raw" or (scale == "win_rate" and kind == "preferences"):
-        return list(scores)
-    known = {i: score for i, score in enumerate(scores) if score is not None}
-    rewards: Floats = [None] * len(scores)
-    if len(known) < 2:
-        return rewards
-    keys = {i: (probabilities[i] if scale == "rank" else 0.0, s) for i, s in known.items()}
-    order = sorted(keys.values())
-    for i, key in keys.items():
-        rewards[i] = (bisect_left(order, key) + bisect_right(order, key) - 1) / 2 / (len(order) - 1)
-    return rewards
-
-
-def filled(rewards: Floats, on_unparsed: OnUnparsed) -> Floats:
-    """With `mean`, replace missing rewards by the group's mean: no advantage."""
-    known = [reward for reward in rewards if reward is not None]
-    mean = fmean(known) if known and on_unparsed == "mean" else None
-    return [mean if reward is None else reward for reward in rewards]
 
 
 def mean_score(rows: Sequence[Judgement]) -> float | None:

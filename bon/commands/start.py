@@ -127,9 +127,8 @@ def pull(
 ) -> None:
     """Download published prompts at their pinned commit and verify their SHA-256."""
     from bon.experiment import upstream
-    from bon.experiment.config import GITHUB
 
-    base = GITHUB if mirror is None else mirror
+    base = upstream.GITHUB if mirror is None else mirror
     if mirror is not None and "://" not in mirror:
         base = Path(mirror).expanduser().resolve().as_uri()
     for name in names or upstream.registry():

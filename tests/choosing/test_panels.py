@@ -110,7 +110,7 @@ def test_a_panel_rewards_as_it_chooses(study):
 
     async def rate(q):
         samples = [Rollout(q.conversation, text) for text in q.texts]
-        return await rewards.rewards("me", query, samples, Usage())
+        return await rewards.rewards(query, samples)
 
     for q, choice in zip(some, choices(selector, some), strict=True):
         values = [r.value for r in asyncio.run(rate(q))]

@@ -5,7 +5,6 @@ import json
 import sqlite3
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,8 +66,8 @@ def test_texts_that_would_be_shown_again_and_again(trainer):
     started = time.process_time()
     body = {"rewarder": "judge", "messages": asks(), "candidates": texts}
     refused(trainer.post("/v1/score", json=body), 413, "characters")
-    item = {"samples": [{**SAMPLE, "response": texts[0]}]}
-    refused(trainer.post("/get_reward?rewarder=judge&group=64", json=item), 413, "characters")
+    item = {"samples": [{**SAMPLE, "response": text} for text in texts]}
+    refused(trainer.post("/get_reward?rewarder=judge", json=item), 413, "characters")
     assert time.process_time() - started < 10
 
 
@@ -153,12 +152,10 @@ REFUSED = {
     "unknown rewarder": ("/get_reward?rewarder=nobody", ONE, 404, "nobody"),
     "unknown setting": ("/get_reward?rewarder=head&grop=8", ONE, 422, "grop"),
     "counting rule": ("/get_reward?rewarder=head&rule=majority", ONE, 422, "counts"),
-    "nothing to compare": ("/get_reward?rewarder=judge", ONE, 422, "group=N"),
-    "group too large": ("/get_reward?rewarder=judge&group=65", ONE, 413, "at most 64"),
-    "waits for ever": ("/get_reward?rewarder=judge&group=2&wait=1e9", ONE, 422, "wait"),
+    "nothing to compare": ("/get_reward?rewarder=judge", ONE, 422, "in one request"),
+    "group too large": ("/get_reward?rewarder=judge", [SAMPLE] * 65, 413, "at most 64"),
     "no such set": ("/get_reward?rewarder=head", [{**SAMPLE, "label": "bon://x/q1"}], 422, "sums"),
     "no such id": ("/get_reward?rewarder=head", [{**SAMPLE, "label": "bon://sums/x"}], 422, "'x'"),
-    "one setting twice": ("/get_reward?rewarder=head&rewarder=judge", ONE, 422, "rewarder"),
     "no list": ("/get_reward?rewarder=head", [], 422, ""),
     "no text": ("/get_reward?rewarder=head", [{**SAMPLE, "response": 7}], 422, ""),
     "half a character": ("/get_reward?rewarder=head", [{**SAMPLE, "response": "\ud800"}], 422, ""),
@@ -247,75 +244,31 @@ def test_a_set_that_cannot_be_read_stops_the_start(settings):
 
 # ------------------------------------------------------------------ groups
 
-
-def at_once(client, address, responses, label="bon://sums/q3"):
-    """One request for each response, all open at the same time."""
-
-    def ask(text):
-        sample = {"prompt": "", "response": text, "label": label}
-        answer = good(client.post(address, json={"samples": [sample]}))
-        return {name: values[0] for name, values in answer["extra_logs"].items()} | {
-            "r": answer["rewards"][0]
-        }
-
-    with ThreadPoolExecutor(len(responses)) as pool:
-        return list(pool.map(ask, responses))
-
-
 TEXTS = ["six", "seven", "eight", "six"]
 
 
 @pytest.mark.parametrize("rule", ["round_robin", "knockout", "copeland"])
-def test_one_response_per_request_is_judged_with_the_others(trainer, rule):
-    address = f"/get_reward?rewarder=judge&group=4&rule={rule}"
-    result = at_once(trainer, address, TEXTS)
-    assert [row["group_size"] for row in result] == [4] * 4
-    assert result[0]["r"] == result[3]["r"]  # the same text is the same response
-    assert len({row["r"] for row in result}) > 1
-
-
-def test_missing_and_late_members(trainer):
-    address = "/get_reward?rewarder=judge&group=3&wait=0.6"
-    started = time.monotonic()
-    first = at_once(trainer, address, ["one", "two"])
-    assert time.monotonic() - started >= 0.5
-    assert [row["group_size"] for row in first] == [2, 2]
-    assert len(trainer.app.state.reward_judge.groups) == 1  # still open for the one that is late
-    (late,) = at_once(trainer, address, ["three"])
-    assert late["group_size"] == 3
-    assert late["cached"] == 2  # the pair that was judged is not judged again
-    assert len(trainer.app.state.reward_judge.groups) == 0
-    sample = {**SAMPLE, "label": "bon://sums/q4"}
-    alone = trainer.post("/get_reward?rewarder=judge&group=3&wait=0.1", json={"samples": [sample]})
-    refused(alone, 503, "nothing to compare")
-    assert alone.headers["retry-after"] == "1"
-    time.sleep(0.3)
-    assert len(trainer.app.state.reward_judge.groups) == 0  # and forgotten
-
-
-def test_groups_of_one_batch_and_copies_alone(trainer):
+def test_responses_to_one_question_are_judged_together(trainer, rule):
     labels = ["bon://sums/q1", "bon://sums/q2"]
-    samples = [{"prompt": "", "response": t, "label": lab} for lab in labels for t in TEXTS]
-    address = "/get_reward?rewarder=judge&group=4"
+    samples = [{"prompt": "", "response": t, "label": lab} for t in TEXTS for lab in labels]
+    address = f"/get_reward?rewarder=judge&rule={rule}"
     result = good(trainer.post(address, json={"samples": samples}))
     assert result["extra_logs"]["group_size"] == [4] * 8
-    assert all(0 <= value <= 1 for value in result["rewards"])
+    for rewards in (result["rewards"][::2], result["rewards"][1::2]):
+        assert all(0 <= value <= 1 for value in rewards)
+        assert rewards[0] == rewards[3]  # the same text is the same response
+        assert len(set(rewards)) > 1
     copies = [{**SAMPLE, "response": "the same"}] * 4
     result = good(trainer.post(address, json={"samples": copies}))
     assert result["rewards"] == [0.5] * 4
     assert result["extra_logs"]["tokens"] == [0] * 4
 
 
-def test_a_failing_caller_costs_the_others_no_rewards(settings):
-    """A judge that fails is an error for all of its group, and for nobody else."""
+def test_a_judge_that_fails_is_an_error(settings):
     broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
     with idle(with_sets(settings, rewarders=[broken, HEAD])) as client:
-        address = "/get_reward?group=2&rewarder="
-        body = {"samples": [{**SAMPLE, "label": "bon://sums/q1"}]}
-        with ThreadPoolExecutor(2) as pool:
-            created = [pool.submit(client.post, f"{address}broken", json=body) for _ in range(2)]
-            assert [item.result().status_code for item in created] == [502, 502]
-        assert len({row["r"] for row in at_once(client, f"{address}head", ["a", "b"])}) == 2
+        assert client.post("/get_reward?rewarder=broken", json=ONE).status_code == 502
+        assert client.post("/get_reward?rewarder=head", json=ONE).status_code == 200
 
 
 # ------------------------------------------------------------------ never a silent zero
@@ -367,7 +320,6 @@ def test_every_judgement_is_kept_and_reused(settings):
 def test_odd_bodies_are_refused(trainer, content):
     path, headers = "/get_reward?rewarder=head", {"content-type": "application/json"}
     assert trainer.post(path, content=content, headers=headers).status_code in (400, 422)
-    assert trainer.post(f"{path}&group=x", json=ONE).status_code == 422
 
 
 def test_of_judgements_that_come_at_once_a_bad_one_alone_fails(tmp_path):
@@ -402,8 +354,6 @@ def test_a_reward_request_passes_nine_files_of_the_service(trainer):
     trainer.portal.call(sys.setprofile, note)  # of the thread that serves
     samples = {"samples": [{**SAMPLE, "response": text} for text in ("4", "5")]}
     assert trainer.post("/get_reward?rewarder=judge", json=samples).status_code == 200
-    late = "/get_reward?rewarder=judge&group=3&wait=0.01"
-    assert trainer.post(late, json=samples).status_code == 200
     trainer.portal.call(sys.setprofile, None)
     walk = {path for path in passed if path.startswith(str(Path(bon.service.__file__).parent))}
     assert 3 <= len(walk) <= 9, walk

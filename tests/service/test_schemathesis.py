@@ -31,7 +31,7 @@ BODIES = {
 """Valid bodies of the operations that start no validation."""
 REWARDED = [
     ("/get_reward?rewarder=head", ROLLOUT),
-    ("/get_reward?rewarder=head&group=2", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
+    ("/get_reward?rewarder=judge", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
     ("/get_reward?rewarder=head", {"samples": [{**SAMPLE, "label": "bon://sums/q1", "more": 1}]}),
 ]
 PATHS = {"table": "pairs"}

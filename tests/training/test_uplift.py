@@ -526,6 +526,8 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     added = next(arm for arm in stored["arms"] if arm["method"] == "grpo")
     assert added["greedy"]["value"] == 0
     assert "trained, GRPO" in (directory / "report.html").read_text()
+    (study,) = bon.load(directory).results.trained
+    assert "grpo" in {arm.method for arm in study.arms}
     before = len(calls)
     code, out = uplift("--export", tmp_path / "arms")
     assert code == 0, out

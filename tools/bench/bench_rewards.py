@@ -40,8 +40,6 @@ GROUPS, SIZE, CONNECTIONS = 128, 8, 64
 PATHS = (
     "/v1/score",
     "/get_reward?rewarder=head",
-    "/get_reward?rewarder=head&group=8",
-    "/get_reward?rewarder=judge&group=8",
 )
 HEAD = "mini-scalar-b"
 QUESTIONS = {"benchmark": "mmmu_pro", "path": "files/miniature/questions.parquet", "limit": 24}

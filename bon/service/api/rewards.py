@@ -1,6 +1,7 @@
 """What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
 
-Trainers (OpenRLHF, `bon client`'s files) get the judging of online Best-of-N, in groups.
+Trainers (OpenRLHF, `bon client`'s files) get the judging of online Best-of-N: the responses to a
+question that come in one request are judged together.
 """
 
 import asyncio
@@ -51,7 +52,6 @@ from bon.service.api.messages import (
     decoded,
 )
 from bon.service.errors import ApiError
-from bon.service.online.group_batching import Groups
 from bon.service.online.selector import Conversation, Selector, Usage
 
 log = logging.getLogger("bon.service")
@@ -116,8 +116,6 @@ class RewardQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     rewarder: str = Field("", max_length=200, description="its name; empty where there is one only")
     rule: str | None = Field(None, max_length=50)
-    group: int = Field(1, ge=1, le=1024, description="responses of a question judged together")
-    wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
     on_unparsed: Literal["error", "null"] = Field(
         "error", description="what stands where no reward could be had"
     )
@@ -222,8 +220,7 @@ async def _give_rewards(
     rule = selector.judging_rule(rewarder, query.rule)
     query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
     _check(request, query, samples)
-    owner, usage = request.scope["identity"].name, Usage()
-    work = partial(judge.rewards, owner, query, samples, usage)
+    work = partial(judge.rewards, query, samples)
     rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
@@ -250,18 +247,14 @@ def _check(request: Request, query: RewardQuery, samples: Sequence[Rollout]) -> 
     for sample in samples:
         check_text(sample.text, "a response")
     counts = Counter(s.question.key for s in samples).values()
-    if query.group > MAX_CANDIDATES or (query.group == 1 and max(counts) > MAX_CANDIDATES):
+    if max(counts) > MAX_CANDIDATES:
         raise ApiError(413, "too many responses of one question", f"at most {MAX_CANDIDATES}")
-    if query.group == 1 and needs_group(selector, rewarder, query.rule or "") and min(counts) < 2:
+    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
+    if RULES[query.rule or ""].judged and not alone and min(counts) < 2:
         problem = f"{rewarder} compares responses, and here is a question with one alone"
-        fix = "add group=N to the address: N responses of a question are then judged together"
-        raise ApiError(422, problem, fix)
-    # The other responses of an incomplete group are assumed to be as long.
-    size = max(query.group, *counts)
+        raise ApiError(422, problem, "send all responses to a question in one request")
     longest = max(len(sample.text) for sample in samples)
-    selector.check_shown(rewarder, size, size * longest)
-    if query.wait >= request.app.state.service.settings.limits.request_seconds:
-        raise ApiError(422, f"wait={query.wait:g} leaves no time for judging", "wait for less")
+    selector.check_shown(rewarder, max(counts), max(counts) * longest)
 
 
 async def _rollout(
@@ -294,46 +287,24 @@ class RewardJudge:
 
     def __init__(self, selector: Selector, sets: QuestionSets) -> None:
         self.sets, self._selector = sets, selector
-        self.groups: Groups[RatedGroup] = Groups()
 
-    async def rewards(
-        self, owner: str, query: RewardQuery, samples: Sequence[Rollout], usage: Usage
-    ) -> list[Reward]:
-        """Return a reward per sample, in their order; `usage` counts this request's share.
-
-        `query` names its rewarder and rule.
-        """
+    async def rewards(self, query: RewardQuery, samples: Sequence[Rollout]) -> list[Reward]:
+        """Return a reward per sample, in their order; `query` names its rewarder and rule."""
         by_question: dict[str, list[int]] = {}
         for i, sample in enumerate(samples):
             by_question.setdefault(sample.question.key, []).append(i)
-        size = query.group if query.group > 1 else len(samples)
         # A batch uses what a model does at once: it must not fill the model's queue by itself.
         slots = asyncio.Semaphore(self._selector.online.scaling.max_ongoing_requests)
         rewards: dict[int, Reward] = {}
 
         async def judge(indices: list[int]) -> None:
             question, texts = samples[indices[0]].question, [samples[i].text for i in indices]
-
-            async def rate(texts: list[str]) -> RatedGroup:
-                async with slots:  # while judging, not while waiting for a group
-                    return await self._rate(query, question, texts)
-
-            start = 0
-            if query.group > len(texts):
-                key = (owner, query, question.key)
-                rated, start = await self.groups.join(key, texts, query.group, query.wait, rate)
-            else:
-                rated = await rate(texts)
-            usage.add_share(rated.usage, len(texts) / len(rated.rewards))
-            for i, value in zip(indices, rated.rewards[start:], strict=False):
+            async with slots:
+                rated = await self._rate(query, question, texts)
+            for i, value in zip(indices, rated.rewards, strict=True):
                 rewards[i] = Reward(value, rated)
 
-        groups = (
-            indices[start : start + size]
-            for indices in by_question.values()
-            for start in range(0, len(indices), size)
-        )
-        await asyncio.gather(*map(judge, groups))
+        await asyncio.gather(*map(judge, by_question.values()))
         return [rewards[i] for i in range(len(samples))]
 
     async def _rate(
@@ -354,12 +325,6 @@ class RewardJudge:
             scores, rows = list(choice.ranking.scores), choice.judgements
         quality = parsed_share(rows), consistency(rows)
         return RatedGroup(scores, *quality, usage, len(question.images))
-
-
-def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
-    """Whether one response alone cannot be judged."""
-    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
-    return not alone and RULES[rule].judged
 
 
 def mean_score(rows: Sequence[Judgement]) -> float | None:

@@ -64,7 +64,6 @@ def analyse_uplift(
     num_questions: int,
     num_unjudged_by_key: int,
     seed: int,
-    scores: dict[str, dict[str, float]] | None = None,
     choices: dict[str, pd.DataFrame] | None = None,
 ) -> Uplift:
     """Compare every arm with the untrained policy, the first of `outcomes`, question by question.
@@ -72,15 +71,13 @@ def analyse_uplift(
     Intervals resample questions, the same draws for all arms, and add the variance between seeds,
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
     and training is worse than that on random choices (the arm `random`), whose recipe costs as
-    much: two-sided p after Holm's correction below 1 − level. `scores`: predictors
-    from a rewarder's scores, by its name; `choices`: chosen and rejected responses of each arm.
+    much: two-sided p after Holm's correction below 1 − level.
+    `choices`: chosen and rejected responses of each arm.
     """
     base, rest = outcomes[0], outcomes[1:]
     questions = base.greedy.index
     draws = draw(len(questions), DRAWS, seed, "uplift")
     predictors = predictors_of(results, policy)
-    for name, known in (scores or {}).items():
-        predictors.setdefault(name, {}).update(known)
     families = {info.rewarder: info.family for info in results.rewarders}
     if choices:
         for name, flags in leanings(choices, "oracle", LEVEL).items():

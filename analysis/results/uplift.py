@@ -8,8 +8,6 @@ REFERENCES = ("random", "majority", "oracle")
 PREDICTORS = {
     "benchmark": "the benchmark",
     "best_of_n": "the gain by choosing",
-    "pair_accuracy": "accuracy on the policy's own pairs",
-    "score_variance": "variance of scores within questions",
 }
 """What may predict a gain: fields of TrainedArm with their names."""
 
@@ -17,13 +15,11 @@ PREDICTORS = {
 class TrainedArm(Record):
     """One arm: what was trained on its choices, against the untrained policy.
 
-    `greedy` and `sampled`: gain in accuracy, over questions and seeds (imported outcomes have the
-    first alone); `over_random`: greedy accuracy against the arm trained on random choices, the
-    zero line. Side effects on sampled responses: `length` (characters), `unread`, `entropy` (nats
-    per response), `answer_share` of the `answer` that became more frequent; `drift` names flagged
-    ones, and `chooses` what the choices themselves favour. `pair_accuracy`: of a
-    right against a wrong response of the policy; `score_variance`: share of the variance of scores
-    that lies within questions.
+    `greedy` and `sampled`: gain in accuracy, over questions and seeds; `over_random`: greedy
+    accuracy against the arm trained on random choices, the zero line. Side effects on sampled
+    responses: `length` (characters), `unread`, `entropy` (nats per response), `answer_share` of the
+    `answer` that became more frequent; `drift` names flagged ones, and `chooses` what the choices
+    themselves favour.
     """
 
     arm: str
@@ -42,8 +38,6 @@ class TrainedArm(Record):
     answer_share: Estimate | None = None
     drift: tuple[str, ...] = ()
     chooses: tuple[str, ...] = ()
-    pair_accuracy: float | None = None
-    score_variance: float | None = None
     hurts: bool = False
 
 

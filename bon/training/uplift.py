@@ -95,7 +95,6 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         policy=policy.card.name,
         num_questions=len(choices.questions),
         num_unjudged_by_key=choices.by_key,
-        scores=choices.predictors,
         choices={name: _choice_table(rows) for name, rows in choices.by_arm.items()},
         seed=setup.experiment.seed,
     )

@@ -173,6 +173,9 @@ def test_the_command_line_makes_lists_and_revokes(tmp_path):
     listed = run(command_line, ["token", "list", *data]).output
     assert "ann" in listed
     assert token not in listed
+    for expires in ("30", "d", "0d", "-1d", "1y", "²d", "999999d"):
+        refused = run(command_line, ["token", "add", "x", f"--expires={expires}", *data])
+        assert "write 90m, 12h, 30d or 8w" in str(refused.exception)
     run(command_line, ["token", "revoke", "ann", *data])
     assert "ann" not in run(command_line, ["token", "list", *data]).output
     with sqlite3.connect(tmp_path / "service.sqlite") as db:

@@ -1,10 +1,8 @@
 """`bon client`: each printed file, called over HTTP exactly as its trainer calls it."""
 
 import asyncio
-import json
 import threading
 import time
-import urllib.request
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -104,19 +102,6 @@ def test_openrlhf(server):
     result = function([f"2 + 2?{t}<|im_end|>" for t in TEXTS], ["2 + 2?"] * 4, ["4"] * 4)
     ranked(result["rewards"].tolist())
     assert all(isinstance(value, torch.Tensor) for value in result["extra_logs"].values())
-
-
-def test_openrlhf_without_a_file(server):
-    """Its own request: no token in a header, lists of one, a status over 299 raises."""
-    address = f"{server.url}/t/{server.token}/get_reward?rewarder=head"
-    body = {"query": ["2 + 2?4</s>"], "prompts": ["2 + 2?"], "labels": [LABEL]}
-    request = urllib.request.Request(
-        address, json.dumps(body).encode(), {"content-type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=180) as answer:
-        result = json.load(answer)
-    assert len(result["rewards"]) == len(result["scores"]) == 1
-    assert all(len(values) == 1 for values in result["extra_logs"].values())
 
 
 def test_what_the_command_refuses():

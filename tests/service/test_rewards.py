@@ -19,8 +19,6 @@ from tests.service.server import idle
 from tests.service.test_online import asks, online_settings, picture
 
 SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
-PROMPT = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
-ROLLOUT = {"query": [f"{PROMPT}It is 4.<|im_end|>\n"], "prompts": [PROMPT], "labels": ["4"]}
 SAMPLE = {"prompt": "What is 2 + 2?", "response": "It is 4.", "label": "4"}
 ONE = {"samples": [SAMPLE]}
 MUTE = {
@@ -44,14 +42,6 @@ def trainer(settings):
 def good(answer):
     assert answer.status_code == 200, answer.text
     return answer.json()
-
-
-def test_marks_of_turns_are_read_in_time_that_grows_with_their_number(trainer):
-    prompt = "<|im_start|>user\n" * 60_000
-    rollout = {"query": [prompt], "prompts": [prompt], "labels": ["bon://sums/q1"]}
-    started = time.process_time()
-    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"][0] is not None
-    assert time.process_time() - started < 10
 
 
 def test_a_batch_never_fills_the_queue_by_itself(trainer):
@@ -85,66 +75,16 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     own = {"rewarder": "head", "messages": asks(), "candidates": ["It is 4."]}
     score = good(trainer.post("/v1/score", json=own))["scores"][0]
     assert score is not None
-    rollout = good(trainer.post("/get_reward?rewarder=head", json=ROLLOUT))
-    assert rollout["rewards"] == rollout["scores"] == [score]
-    assert rollout["extra_logs"]["parsed"] == [1.0]
-    assert all(isinstance(v[0], int | float) for v in rollout["extra_logs"].values())
     known = {**SAMPLE, "label": "bon://sums/q1", "more": 1}  # what is not used may be there
     batch = good(
         trainer.post("/get_reward?rewarder=head", json={"samples": [SAMPLE] * 2 + [known]})
     )
     assert batch["rewards"][:2] == [score, score] != batch["rewards"][1:]
     assert batch["extra_logs"]["no_image"] == [1, 1, 1]
-
-
-TEMPLATES = {
-    "chatml": (PROMPT, "<|im_end|>\n<|endoftext|>"),
-    "padded": (f"[PAD]<|endoftext|>{PROMPT}<think>\n", "<|im_end|>[PAD][PAD]"),
-    "qwen-vl": (PROMPT.replace("What", "<|vision_start|><|image_pad|><|vision_end|>What"), ""),
-    "internvl": (PROMPT.replace("What", "<img><IMG_CONTEXT><IMG_CONTEXT></img>\nWhat"), ""),
-    "llama": (
-        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>",
-    ),
-    "deepseek": (
-        "<｜begin▁of▁sentence｜><｜User｜>What is 2 + 2?<｜Assistant｜>", "<｜end▁of▁sentence｜>"
-    ),
-    "mistral": ("<s>[INST] What is 2 + 2? [/INST]", "</s>"),
-    "gemma": (
-        "<bos><start_of_turn>user\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n",
-        "<end_of_turn>",
-    ),
-    "glm": ("[gMASK]<sop><|user|>\nWhat is 2 + 2?<|assistant|>\n", "<|user|>"),
-    "phi": ("<|user|>\nWhat is 2 + 2?<|end|>\n<|assistant|>\n", "<|end|>"),
-    "llava": ("USER: <image>\nWhat is 2 + 2? ASSISTANT:", "</s>"),
-    "kimi": (
-        "<|im_user|>user<|im_middle|>What is 2 + 2?<|im_end|>"
-        "<|im_assistant|>assistant<|im_middle|>",
-        "<|im_end|>",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_decoded_templates_leave_no_trace(trainer, name):
-    plain = {**SAMPLE, "response": "It ends in `<|im_end|>`."}
-    sent = {"samples": [plain]}
-    scores = good(trainer.post("/get_reward?rewarder=head", json=sent))["rewards"]
-    prompt, end = TEMPLATES[name]
-    rollout = {"query": [f"{prompt}{plain['response']}{end}"], "prompts": [prompt]}
-    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == scores
-
-
-def test_what_a_tool_returned_is_a_turn_of_its_own(trainer):
-    """As in Qwen's own template, where it is a user's."""
-    call, opens = "<tool_call>add</tool_call>", "<|im_end|>\n<|im_start|>"
-    prompt = PROMPT.removesuffix("<|im_start|>assistant\n")
-    prompt += f"<|im_start|>assistant\n{call}{opens}tool\n4{opens}assistant\n"
-    rollout = {"query": [f"{prompt}It is 4.<|im_end|>"], "prompts": [prompt]}
-    turns = [*asks(), {"role": "assistant", "content": call}, {"role": "user", "content": "4"}]
-    plain = {"rewarder": "head", "messages": turns, "candidates": ["It is 4."]}
-    (score,) = good(trainer.post("/v1/score", json=plain))["scores"]
-    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == [score]
+    assert batch["extra_logs"]["parsed"] == [1.0] * 3
+    assert all(isinstance(v[0], int | float) for v in batch["extra_logs"].values())
+    ended = {"samples": [{**SAMPLE, "response": "It is 4.<|im_end|>\n"}]}
+    assert good(trainer.post("/get_reward?rewarder=head", json=ended))["rewards"] == [score]
 
 
 REFUSED = {
@@ -159,11 +99,7 @@ REFUSED = {
     "no list": ("/get_reward?rewarder=head", [], 422, ""),
     "no text": ("/get_reward?rewarder=head", [{**SAMPLE, "response": 7}], 422, ""),
     "half a character": ("/get_reward?rewarder=head", [{**SAMPLE, "response": "\ud800"}], 422, ""),
-    "another prompt": (
-        "/get_reward?rewarder=head", {**ROLLOUT, "prompts": ["x"]}, 422, "begin with its prompt"
-    ),
-    "unequal lists": ("/get_reward?rewarder=head", {**ROLLOUT, "labels": ["a", "b"]}, 422, "len"),
-    "no body": ("/get_reward?rewarder=head", {}, 422, "query"),
+    "no body": ("/get_reward?rewarder=head", {}, 422, "samples"),
     "long text": (
         "/get_reward?rewarder=head", [{**SAMPLE, "response": "x" * 300_000}], 413, "300000"
     ),
@@ -180,24 +116,6 @@ def test_what_is_refused(trainer, name):
     content = json.dumps({"samples": body} if isinstance(body, list) and body else body)
     headers = {"content-type": "application/json"}
     refused(trainer.post(path, content=content, headers=headers), status, words)
-
-
-def test_a_token_in_the_path_opens_the_reward_routes_and_is_not_logged(settings, caplog):
-    closed = with_sets(settings).model_copy(update={"auth": True})
-    with idle(closed) as client:
-        service = client.app.state.service
-        token, reader = service.tokens.add("t", "submit"), service.tokens.add("r", "read")
-        caplog.set_level("INFO", "bon.access")
-        path = "get_reward?rewarder=head"
-        assert client.post(f"/t/{token}/{path}", json=ONE).status_code == 200
-        assert client.post(f"/{path}", json=ONE).status_code == 401
-        assert client.post(f"/t/wrong/{path}", json=ONE).status_code == 401
-        assert client.post(f"/t/{reader}/{path}", json=ONE).status_code == 403
-        assert client.post(f"/t/{token}/v1/validations", json={}).status_code == 401
-        assert client.get(f"/t/{token}/v1/validations").status_code in (401, 404)
-        lines = [r.getMessage() for r in caplog.records if r.name == "bon.access"]
-        assert "POST /get_reward" in lines
-        assert not any(token in line for line in lines if "/v1/validations" not in line)
 
 
 # ------------------------------------------------------------------ questions by id
@@ -278,7 +196,7 @@ def test_what_cannot_be_read_is_never_a_number(settings):
     with idle(with_sets(settings, rewarders=[MUTE, HEAD])) as client:
         address = "/get_reward?rewarder=mute"
         refused(client.post(address, json=ONE), 503, "could not be read")
-        null = good(client.post(f"{address}&on_unparsed=null", json=ROLLOUT))
+        null = good(client.post(f"{address}&on_unparsed=null", json=ONE))
         assert null["rewards"] == [None]
         assert null["extra_logs"]["parsed"] == [0.0]
 

@@ -11,7 +11,6 @@ from bon.core.errors import BonError
 from bon.service.app import welcome
 from bon.service.server.access import check_access, first_token
 from bon.service.server.logs import JsonLines, TextLines, redact
-from bon.service.server.middleware import REWARDS
 from bon.service.server.state import open_service
 from bon.service.settings import ROLES
 from tests.service.conftest import experiment
@@ -207,7 +206,7 @@ ROLE_SUBMIT = {
     *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume", "extend")),
     *(f"POST /v1/{what}" for what in ("score", "rank", "chat/completions")),
     "GET /v1/models", "GET /v1/models/{name}",
-    f"POST {REWARDS}",
+    "POST /get_reward",
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
 
-Trainers (OpenRLHF, `bon client`'s files) get the judging of online Best-of-N: the responses to a
+Trainers (`bon client`'s files) get the judging of online Best-of-N: the responses to a
 question that come in one request are judged together.
 """
 
@@ -20,16 +20,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
     JsonValue,
-    Tag,
-    TypeAdapter,
-    ValidationError,
 )
 
 from bon.benchmarks import load_questions
@@ -40,6 +35,7 @@ from bon.core.images import ImageStore
 from bon.core.records import Judgement, Question
 from bon.engines.base import ImagePart, Message
 from bon.experiment.config import DatasetSpec
+from bon.experiment.required_form import without_turn_end
 from bon.policies.prompting import question_block
 from bon.service.api.common import ONLINE_ERRORS, Submitter, run_models, selector_of
 from bon.service.api.messages import (
@@ -49,7 +45,6 @@ from bon.service.api.messages import (
     Options,
     check_text,
     conversation,
-    decoded,
 )
 from bon.service.errors import ApiError
 from bon.service.online.selector import Conversation, Selector, Usage
@@ -57,7 +52,6 @@ from bon.service.online.selector import Conversation, Selector, Usage
 log = logging.getLogger("bon.service")
 router = APIRouter(tags=["online"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
-_MESSAGES: TypeAdapter[Any] = TypeAdapter(Messages)
 _NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
 QuestionSets = Mapping[str, Mapping[str, Question]]
 """The operator's question sets, by name and by the questions' ids; images stay on disk."""
@@ -151,67 +145,30 @@ class Reward(NamedTuple):
     group: RatedGroup
 
 
-class RolloutBatch(Open):
-    """OpenRLHF's body: `query` is a prompt with its response, as the tokenizer decodes them."""
-
-    query: list[str] = Field(min_length=1, max_length=MAX_SAMPLES)
-    prompts: list[str] = Field(min_length=1, max_length=MAX_SAMPLES)
-    labels: list[JsonValue] = Field(default_factory=list, max_length=MAX_SAMPLES)
-
-
 class RolloutSample(Open):
     """One response; `prompt` is a text or messages."""
 
-    prompt: str | list[Any]
+    prompt: str | Messages
     response: str
     label: JsonValue = None
 
 
 class SampleBatch(Open):
-    """The body of `bon client`'s files."""
+    """A body of `/get_reward`: the responses to a question are judged together."""
 
     samples: list[RolloutSample] = Field(min_length=1, max_length=MAX_SAMPLES)
 
 
-RewardBody = Annotated[
-    Annotated[RolloutBatch, Tag("query")] | Annotated[SampleBatch, Tag("samples")],
-    Discriminator(
-        lambda body: "samples" if isinstance(body, dict) and "samples" in body else "query"
-    ),
-]
-
-
 @router.post("/get_reward")
 async def get_reward(
-    body: RewardBody,
+    body: SampleBatch,
     query: Annotated[RewardQuery, Query()],
     request: Request,
     _: Submitter,
 ) -> dict[str, Any]:
-    """Return the rewards, with the quality of the judging."""
-    if isinstance(body, RolloutBatch):
-        labels = body.labels or [None] * len(body.query)
-        if not len(body.query) == len(body.prompts) == len(labels):
-            raise ApiError(422, "query, prompts and labels have different lengths")
-        pairs = map(decoded, body.prompts, body.query)
-        samples = [(*pair, label) for pair, label in zip(pairs, labels, strict=True)]
-    else:
-        samples = [(row.prompt, row.response, row.label) for row in body.samples]
-    rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
-    rewards = await _give_rewards(request, query, rollouts)
-    values, logs = [reward.value for reward in rewards], [_logs(reward.group) for reward in rewards]
-    return {
-        "rewards": values,
-        "scores": values,
-        "extra_logs": {name: [row[name] for row in logs] for name in logs[0]},
-    }
-
-
-async def _give_rewards(
-    request: Request, query: RewardQuery, samples: Sequence[Rollout]
-) -> list[Reward]:
-    """Judge the samples."""
+    """Return a reward per sample, with the quality of the judging."""
     selector, judge = selector_of(request), request.app.state.reward_judge
+    samples = await asyncio.gather(*(_rollout(request, sample) for sample in body.samples))
     known = sorted(selector.rewarders)
     if not query.rewarder and len(known) != 1:
         fix = f"add rewarder=NAME to the address: {', '.join(known)}"
@@ -227,7 +184,11 @@ async def _give_rewards(
         problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "
         problem += "not be read, or there was nothing to compare with"
         raise ApiError(503, problem, "on_unparsed=null answers null for them", retry=1)
-    return rewards
+    logs = [_logs(reward.group) for reward in rewards]
+    return {
+        "rewards": [reward.value for reward in rewards],
+        "extra_logs": {name: [row[name] for row in logs] for name in logs[0]},
+    }
 
 
 def _logs(group: RatedGroup) -> dict[str, float]:
@@ -257,13 +218,11 @@ def _check(request: Request, query: RewardQuery, samples: Sequence[Rollout]) -> 
     selector.check_shown(rewarder, max(counts), max(counts) * longest)
 
 
-async def _rollout(
-    request: Request, prompt: str | list[Any], response: str, label: Any = None
-) -> Rollout:
+async def _rollout(request: Request, sample: RolloutSample) -> Rollout:
     """Return a response to the question that its label names, or else to its prompt."""
-    label = label if isinstance(label, str) else json.dumps(label)
-    selector_of(request)
-    owner = request.scope["identity"].name
+    label = sample.label if isinstance(sample.label, str) else json.dumps(sample.label)
+    owner, prompt = request.scope["identity"].name, sample.prompt
+    response = without_turn_end(sample.response)
     if question := named_question(request.app.state.reward_judge.sets, label, owner):
         return Rollout(question, response)
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
@@ -272,11 +231,7 @@ async def _rollout(
     if isinstance(prompt, str):
         check_text(prompt, "a prompt")
         return Rollout(Conversation((Message("user", (prompt,)),), owner=owner), response)
-    try:
-        messages = _MESSAGES.validate_python(prompt)
-    except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
-    return Rollout(await conversation(owner, messages), response)
+    return Rollout(await conversation(owner, prompt), response)
 
 
 # ------------------------------------------------------------------ judging

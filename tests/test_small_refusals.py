@@ -29,7 +29,7 @@ def refusal(*arguments: str) -> str:
     ("option", "message"),
     [
         (("--rule", "best_scor"), "no rule 'best_scor' -> did you mean 'best_score'?"),
-        (("--on-unparsed", "mena"), "on_unparsed: found 'mena', expected error or null"),
+        (("--on-unparsed", "mena"), "on_unparsed: found 'mena', expected one of error, null"),
         (("--url", "http://host:99999"), "'http://host:99999' is not an address"),
     ],
 )

@@ -82,7 +82,7 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         directory, study, quiet=quiet, elsewhere=bool(study.added)
     )
     folder = directory / UPLIFT
-    own, checkpoints = added_arms(folder, dict(study.added), arms)
+    own, checkpoints = added_arms(dict(study.added), arms)
     missing = [arm for arm in arms if arm.label not in checkpoints]
     if study.added:
         missing = [arm for arm in missing if is_trained(folder, arm)]

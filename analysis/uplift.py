@@ -26,7 +26,7 @@ from bon.analysis.results import (
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.side_effects import leanings, with_side_effects
+from bon.analysis.side_effects import with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
@@ -64,7 +64,6 @@ def analyse_uplift(
     num_questions: int,
     num_unjudged_by_key: int,
     seed: int,
-    choices: dict[str, pd.DataFrame] | None = None,
 ) -> Uplift:
     """Compare every arm with the untrained policy, the first of `outcomes`, question by question.
 
@@ -72,16 +71,12 @@ def analyse_uplift(
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
     and training is worse than that on random choices (the arm `random`), whose recipe costs as
     much: two-sided p after Holm's correction below 1 − level.
-    `choices`: chosen and rejected responses of each arm.
     """
     base, rest = outcomes[0], outcomes[1:]
     questions = base.greedy.index
     draws = draw(len(questions), DRAWS, seed, "uplift")
     predictors = predictors_of(results, policy)
     families = {info.rewarder: info.family for info in results.rewarders}
-    if choices:
-        for name, flags in leanings(choices, "oracle", LEVEL).items():
-            predictors.setdefault(name, {})["chooses"] = flags
     arms: list[TrainedArm] = []
     methods: list[UpliftMethod] = []
     for method in dict.fromkeys(o.method for o in rest):
@@ -239,7 +234,6 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
     )
     hurt = [arm.arm for arm in rows if arm.hurts]
     changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
-    leaning = [f"{arm.arm} ({', '.join(arm.chooses)})" for arm in rows if arm.chooses]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
@@ -251,8 +245,6 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
     )
     if hurt:
         sentence += f". Helps choosing, hurts training: {names(hurt)}"
-    if leaning:
-        sentence += f". Choices favour more than right answers: {names(leaning)}"
     if changed:
         sentence += f". Side effects: {names(changed)}"
     return UpliftMethod(
@@ -311,9 +303,7 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "sampled gain": gained(arm.sampled) if arm.sampled else "",
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
-            "note": "; ".join(
-                ["helps choosing, hurts training"] * arm.hurts + [*arm.chooses, *arm.drift]
-            ),
+            "note": "; ".join(["helps choosing, hurts training"] * arm.hurts + [*arm.drift]),
         }
         for arm in rows
     ]

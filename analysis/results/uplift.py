@@ -18,8 +18,7 @@ class TrainedArm(Record):
     `greedy` and `sampled`: gain in accuracy, over questions and seeds; `over_random`: greedy
     accuracy against the arm trained on random choices, the zero line. Side effects on sampled
     responses: `length` (characters), `unread`, `entropy` (nats per response), `answer_share` of the
-    `answer` that became more frequent; `drift` names flagged ones, and `chooses` what the choices
-    themselves favour.
+    `answer` that became more frequent; `drift` names flagged ones.
     """
 
     arm: str
@@ -37,7 +36,6 @@ class TrainedArm(Record):
     answer: str = ""
     answer_share: Estimate | None = None
     drift: tuple[str, ...] = ()
-    chooses: tuple[str, ...] = ()
     hurts: bool = False
 
 

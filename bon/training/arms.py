@@ -24,12 +24,11 @@ from bon.work.setup import Setup
 
 @dataclass(frozen=True)
 class Choice:
-    """A question with the best and the worst response of an arm, and their answers."""
+    """A question with the best and the worst response of an arm."""
 
     question: str
     chosen: str
     rejected: str
-    answers: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,10 @@ def choose(
             continue
         scores |= {name: _reference(name, question, rows, seed) for name in REFERENCES}
         shared.append(question)
-        classes = {row.text_key: g.answer or "" for row, g in zip(rows, grades, strict=True)}
         for name, scored in scores.items():
             ends = _extremes(scored, item_seed(seed, question.key, name))
             best, worst = (texts[key] for key in ends)
-            answers = classes[ends[0]], classes[ends[1]]
-            by_arm[name].append(Choice(question.key, best, worst, answers))
+            by_arm[name].append(Choice(question.key, best, worst))
     if not shared:
         raise BonError(
             f"no question has judged responses with different answers of {policy.card.name}",

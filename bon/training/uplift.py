@@ -37,7 +37,7 @@ from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
-from bon.training.arms import Arm, Choice, Choices, choose
+from bon.training.arms import Arm, Choices, choose
 from bon.training.elsewhere import added_arms, export_arms
 from bon.work.run_tables import run_tables
 from bon.work.setup import Setup, located, prepare
@@ -95,25 +95,11 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         policy=policy.card.name,
         num_questions=len(choices.questions),
         num_unjudged_by_key=choices.by_key,
-        choices={name: _choice_table(rows) for name, rows in choices.by_arm.items()},
         seed=setup.experiment.seed,
     )
     write_atomic(directory / UPLIFT / "uplift.json", results.model_dump_json(indent=1))
     report_run(directory, quiet=True)
     return results
-
-
-def _choice_table(rows: Iterable[Choice]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "question": row.question,
-            "chosen_length": len(row.chosen),
-            "rejected_length": len(row.rejected),
-            "chosen_answer": row.answers[0],
-            "rejected_answer": row.answers[1],
-        }
-        for row in rows
-    ).set_index("question")
 
 
 def export(directory: Path, study: Study, out: Path, *, quiet: bool = False) -> list[Path]:

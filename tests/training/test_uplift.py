@@ -23,7 +23,6 @@ from PIL import Image
 import bon
 import bon.training.uplift as training
 from bon.analysis.results import Estimate
-from bon.analysis.side_effects import leanings
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.commands.main import main
 from bon.core.errors import BonError
@@ -403,30 +402,6 @@ def test_planted_side_effects_are_flagged():
     assert arms["letter"].answer_share.low > 0.1
     assert arms["plain"].entropy.high < 0
     assert "Side effects: lengthy (longer responses)" in results.methods[0].sentence
-
-
-def test_planted_choices_are_flagged():
-    rng = np.random.default_rng(0)
-    names = [f"q{i}" for i in range(300)]
-
-    def table(letter: float = 0.0, longer: float = 0.0) -> pd.DataFrame:
-        chosen, rejected = rng.choice(list("ABCD"), (2, len(names)))
-        chosen = np.where(rng.random(len(names)) < letter, "A", chosen)
-        lengths = rng.normal(40, 8, (2, len(names)))
-        columns = [lengths[0] + longer, lengths[1], chosen, rejected]
-        kinds = [
-            f"{side}_{what}" for what in ("length", "answer") for side in ("chosen", "rejected")
-        ]
-        return pd.DataFrame(dict(zip(kinds, columns, strict=True)), index=names)
-
-    choices = {
-        **{f"honest {i}": table() for i in range(20)},
-        "letter": table(letter=0.4), "lengthy": table(longer=6), "oracle": table(),
-    }  # fmt: skip
-    flags = leanings(choices, "oracle", 0.95)
-    assert {name: row for name, row in flags.items() if row} == {
-        "letter": ("chooses A",), "lengthy": ("chooses longer responses",),
-    }  # fmt: skip
 
 
 def test_r_needs_eight_rewarders_for_an_interval():

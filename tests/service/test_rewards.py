@@ -206,14 +206,14 @@ def said(first, second, outcome):
 
 
 def test_consistency_and_parsed_share():
-    assert consistency([]) is None
+    assert consistency([]) == 1
     assert parsed_share([]) == 1
     turned = [said("a", "b", "first"), said("b", "a", "second")]
     stuck = [said("a", "c", "first"), said("c", "a", "first")]
     assert consistency(turned) == 1
     assert consistency(turned + stuck) == 0.5
     assert consistency([said("a", "b", "first"), said("b", "a", "tie")]) == 1
-    assert consistency([said("a", "b", "first"), said("b", "a", "unparsed")]) is None
+    assert consistency([said("a", "b", "first"), said("b", "a", "unparsed")]) == 1
     assert parsed_share([*turned, said("a", "b", "unparsed"), said("a", "b", "error")]) == 0.5
 
 

@@ -11,7 +11,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -122,27 +121,15 @@ class Rollout(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RatedGroup:
-    """A group of responses with their rewards, and the quality of judging.
+class Reward(NamedTuple):
+    """A response's reward, and the quality of the judging of all responses to its question.
 
-    A reward is None if no judgement could be parsed, or there was nothing to compare with.
-    parsed: share of judgements that were parsed. consistency: share of pairs with the same verdict
-    in both orders, if any.
+    value: None if no judgement could be parsed, or there was nothing to compare with. logs: numbers
+    alone, of which trainers make tensors.
     """
 
-    rewards: Floats
-    parsed: float
-    consistency: float | None
-    usage: Usage
-    images: int
-
-
-class Reward(NamedTuple):
-    """A sample's reward, if any, and the group it was judged in."""
-
     value: float | None
-    group: RatedGroup
+    logs: dict[str, float]
 
 
 class RolloutSample(Open):
@@ -167,7 +154,7 @@ async def get_reward(
     _: Submitter,
 ) -> dict[str, Any]:
     """Return a reward per sample, with the quality of the judging."""
-    selector, judge = selector_of(request), request.app.state.reward_judge
+    selector = selector_of(request)
     samples = await asyncio.gather(*(_rollout(request, sample) for sample in body.samples))
     known = sorted(selector.rewarders)
     if not query.rewarder and len(known) != 1:
@@ -175,47 +162,36 @@ async def get_reward(
         raise ApiError(422, "no rewarder is named", fix)
     rewarder = query.rewarder or known[0]
     rule = selector.judging_rule(rewarder, query.rule)
-    query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
-    _check(request, query, samples)
-    work = partial(judge.rewards, query, samples)
+    _check(selector, rewarder, rule, samples)
+    work = partial(give_rewards, selector, rewarder, rule, samples)
     rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
         problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "
         problem += "not be read, or there was nothing to compare with"
         raise ApiError(503, problem, "on_unparsed=null answers null for them", retry=1)
-    logs = [_logs(reward.group) for reward in rewards]
     return {
         "rewards": [reward.value for reward in rewards],
-        "extra_logs": {name: [row[name] for row in logs] for name in logs[0]},
+        "extra_logs": {name: [reward.logs[name] for reward in rewards] for name in rewards[0].logs},
     }
 
 
-def _logs(group: RatedGroup) -> dict[str, float]:
-    """Return the quality of a group's judging as numbers alone: trainers make tensors of them."""
-    return {
-        "parsed": group.parsed,
-        "consistency": 1.0 if group.consistency is None else group.consistency,
-        "cached": group.usage.cached_judgements,
-        "tokens": group.usage.tokens()["total_tokens"],
-        "group_size": len(group.rewards),
-        "no_image": float(not group.images),
-    }
-
-
-def _check(request: Request, query: RewardQuery, samples: Sequence[Rollout]) -> None:
-    selector, rewarder = selector_of(request), query.rewarder
+def _check(selector: Selector, rewarder: str, rule: str, samples: Sequence[Rollout]) -> None:
     for sample in samples:
         check_text(sample.text, "a response")
     counts = Counter(s.question.key for s in samples).values()
     if max(counts) > MAX_CANDIDATES:
         raise ApiError(413, "too many responses of one question", f"at most {MAX_CANDIDATES}")
-    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
-    if RULES[query.rule or ""].judged and not alone and min(counts) < 2:
+    if RULES[rule].judged and not _scores_alone(selector, rewarder) and min(counts) < 2:
         problem = f"{rewarder} compares responses, and here is a question with one alone"
         raise ApiError(422, problem, "send all responses to a question in one request")
     longest = max(len(sample.text) for sample in samples)
     selector.check_shown(rewarder, max(counts), max(counts) * longest)
+
+
+def _scores_alone(selector: Selector, rewarder: str) -> bool:
+    """Whether a rewarder scores a response without others; a panel standardises scores."""
+    return selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
 
 
 async def _rollout(request: Request, sample: RolloutSample) -> Rollout:
@@ -223,7 +199,7 @@ async def _rollout(request: Request, sample: RolloutSample) -> Rollout:
     label = sample.label if isinstance(sample.label, str) else json.dumps(sample.label)
     owner, prompt = request.scope["identity"].name, sample.prompt
     response = without_turn_end(sample.response)
-    if question := named_question(request.app.state.reward_judge.sets, label, owner):
+    if question := named_question(request.app.state.question_sets, label, owner):
         return Rollout(question, response)
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
         fix = "send its prompt, or its id as the label: bon://SET/ID"
@@ -237,49 +213,51 @@ async def _rollout(request: Request, sample: RolloutSample) -> Rollout:
 # ------------------------------------------------------------------ judging
 
 
-class RewardJudge:
-    """Judges rollouts."""
+async def give_rewards(
+    selector: Selector, rewarder: str, rule: str, samples: Sequence[Rollout]
+) -> list[Reward]:
+    """Return a reward per sample, in their order."""
+    by_question: dict[str, list[int]] = {}
+    for i, sample in enumerate(samples):
+        by_question.setdefault(sample.question.key, []).append(i)
+    # A batch uses what a model does at once: it must not fill the model's queue by itself.
+    slots = asyncio.Semaphore(selector.online.scaling.max_ongoing_requests)
+    rewards: dict[int, Reward] = {}
 
-    def __init__(self, selector: Selector, sets: QuestionSets) -> None:
-        self.sets, self._selector = sets, selector
+    async def judge(indices: list[int]) -> None:
+        question, texts = samples[indices[0]].question, [samples[i].text for i in indices]
+        async with slots:
+            rated = await _rated(selector, rewarder, rule, question, texts)
+        rewards.update(zip(indices, rated, strict=True))
 
-    async def rewards(self, query: RewardQuery, samples: Sequence[Rollout]) -> list[Reward]:
-        """Return a reward per sample, in their order; `query` names its rewarder and rule."""
-        by_question: dict[str, list[int]] = {}
-        for i, sample in enumerate(samples):
-            by_question.setdefault(sample.question.key, []).append(i)
-        # A batch uses what a model does at once: it must not fill the model's queue by itself.
-        slots = asyncio.Semaphore(self._selector.online.scaling.max_ongoing_requests)
-        rewards: dict[int, Reward] = {}
+    await asyncio.gather(*map(judge, by_question.values()))
+    return [rewards[i] for i in range(len(samples))]
 
-        async def judge(indices: list[int]) -> None:
-            question, texts = samples[indices[0]].question, [samples[i].text for i in indices]
-            async with slots:
-                rated = await self._rate(query, question, texts)
-            for i, value in zip(indices, rated.rewards, strict=True):
-                rewards[i] = Reward(value, rated)
 
-        await asyncio.gather(*map(judge, by_question.values()))
-        return [rewards[i] for i in range(len(samples))]
-
-    async def _rate(
-        self, query: RewardQuery, question: Conversation, texts: list[str]
-    ) -> RatedGroup:
-        selector, rewarder, rule, usage = self._selector, query.rewarder, query.rule or "", Usage()
-        kind = selector.kind(rewarder)
-        scores: Floats
-        rows: list[Judgement] = []
-        copies = len(set(texts)) == 1  # nothing to compare with
-        if copies and kind == "scores" and not selector.is_panel(rewarder):
-            rows = await selector.judge(rewarder, rule, question, texts, usage)
-            scores = [mean_score(rows)] * len(texts)
-        elif copies:
-            scores = [_TRIVIAL[kind] if len(texts) > 1 else None] * len(texts)
-        else:
-            choice = await selector.choose(rewarder, rule, question, texts, usage)
-            scores, rows = list(choice.ranking.scores), choice.judgements
-        quality = parsed_share(rows), consistency(rows)
-        return RatedGroup(scores, *quality, usage, len(question.images))
+async def _rated(
+    selector: Selector, rewarder: str, rule: str, question: Conversation, texts: list[str]
+) -> list[Reward]:
+    """Return the rewards of the responses to one question."""
+    usage, rows = Usage(), list[Judgement]()
+    scores: Floats
+    if len(set(texts)) > 1:
+        choice = await selector.choose(rewarder, rule, question, texts, usage)
+        scores, rows = list(choice.ranking.scores), choice.judgements
+    elif _scores_alone(selector, rewarder):
+        rows = await selector.judge(rewarder, rule, question, texts, usage)
+        scores = [mean_score(rows)] * len(texts)
+    else:  # nothing to compare with
+        trivial = _TRIVIAL[selector.kind(rewarder)]
+        scores = [trivial if len(texts) > 1 else None] * len(texts)
+    logs = {
+        "parsed": parsed_share(rows),
+        "consistency": consistency(rows),
+        "cached": usage.cached_judgements,
+        "tokens": usage.tokens()["total_tokens"],
+        "group_size": len(texts),
+        "no_image": float(not question.images),
+    }
+    return [Reward(score, logs) for score in scores]
 
 
 def mean_score(rows: Sequence[Judgement]) -> float | None:
@@ -295,15 +273,18 @@ def parsed_share(rows: Sequence[Judgement]) -> float:
     return parsed / len(rows) if rows else 1.0
 
 
-def consistency(rows: Sequence[Judgement]) -> float | None:
-    """Return the share of pairs with the same verdict in both orders; ties do not contradict."""
+def consistency(rows: Sequence[Judgement]) -> float:
+    """Return the share of pairs with the same verdict in both orders; 1 without any.
+
+    Ties do not contradict.
+    """
     votes: dict[tuple[str, str], float] = {}
     for row in rows:
         if row.second is not None and row.outcome in OUTCOME_VALUE:
             pair = (row.first, row.second)
             votes[pair] = votes.get(pair, 0.0) + OUTCOME_VALUE[row.outcome] - 0.5
     pairs = [(a, b) for a, b in votes if a < b and (b, a) in votes]
-    return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else None
+    return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else 1.0
 
 
 # ------------------------------------------------------------------ question sets

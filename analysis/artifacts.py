@@ -65,7 +65,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "task_weights": ("by_task", (), {"": "tasks"}, ""),
     "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
     "task_correlations": ("by_task", (), {"": "correlations"}, ""),
-    "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
+    "trained_methods": ("trained", ("policy",), {"": "methods"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),
@@ -81,7 +81,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
-    "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
+    "trained": ("trained", ("policy",), {"": "arms"}, ""),
     "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by

@@ -6,7 +6,7 @@ published numbers may also have a column per method (`ppo`, `dpo`, `outcome`), o
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -66,45 +66,14 @@ def as_fractions(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{c: frame[c] / unit for c in (BEFORE, AFTER)})
 
 
-def gain_table(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return `gain`, its standard `error`, `n` and `seeds` by keys and method, as fractions.
-
-    Gains of questions are paired; without them the error is that of two independent samples of
-    `n` questions. The variance between seeds is added.
-    """
+def widened(frame: pd.DataFrame, rewarder: str, policy: str | None) -> pd.DataFrame:
+    """Return one row per rewarder and policy, its gains over seeds as one column per method."""
+    keys = [c for c in (policy, rewarder) if c is not None]
     frame = as_fractions(frame)
     for column, value in (("method", "outcome"), ("seed", 0)):
-        if column not in frame:
-            frame[column] = value
-    frame["gain"] = frame[AFTER] - frame[BEFORE]
-    rows = [
-        dict(zip((*keys, "method"), group, strict=True)) | _gain(part)
-        for group, part in frame.groupby([*keys, "method"], sort=False)
-    ]
-    return pd.DataFrame(rows)
-
-
-def _gain(part: pd.DataFrame) -> dict[str, float | int | None]:
-    seeds = part.groupby("seed")["gain"].mean()
-    variance = float(seeds.var(ddof=1) / len(seeds)) if len(seeds) > 1 else 0.0
-    n: int | None = None
-    if "question" in part:
-        questions = part.groupby("question")["gain"].mean()
-        n = len(questions)
-        variance += float(questions.var(ddof=1) / n) if n > 1 else np.nan
-    elif "n" in part and part["n"].notna().all():
-        n = int(part["n"].min())
-        variance += float(sum((part[c] * (1 - part[c])).mean() for c in (BEFORE, AFTER)) / n)
-    else:
-        variance = np.nan
-    error = float(np.sqrt(variance)) if np.isfinite(variance) else None
-    return {"gain": float(seeds.mean()), "error": error, "n": n, "seeds": len(seeds)}
-
-
-def widened(frame: pd.DataFrame, rewarder: str, policy: str | None) -> pd.DataFrame:
-    """Return one row per rewarder and policy, its gains as one column per method."""
-    keys = [c for c in (policy, rewarder) if c is not None]
-    gains = gain_table(frame, keys).pivot(index=keys, columns="method", values="gain")
+        frame[column] = frame.get(column, value)
+    by_seed = (frame[AFTER] - frame[BEFORE]).groupby([frame[c] for c in (*keys, "method", "seed")])
+    gains = by_seed.mean().groupby([*keys, "method"]).mean().unstack("method")
     names = {c: c if OUTCOME.fullmatch(str(c)) else f"trained {c}" for c in gains.columns}
     own = [c for c in ("method", "seed", BEFORE, AFTER, "n", "question") if c in frame]
     about = frame.drop(columns=own).groupby(keys, sort=False).first()

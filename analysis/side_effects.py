@@ -3,8 +3,7 @@
 All effects are of sampled responses, question by question, against the untrained policy. An arm is
 flagged where an effect exceeds that of training on random choices (else none at all) by at least
 the size below, two-sided p after Holm's correction over arms and effects, and after Bonferroni's
-over the answers of which the most preferred is taken. Choices are tested in the same way before any
-training: chosen minus rejected response, against choices by the right answers.
+over the answers of which the most preferred is taken.
 """
 
 from collections.abc import Mapping
@@ -20,8 +19,6 @@ from bon.analysis.results import Estimate, TrainedArm
 LENGTH, UNREAD, ENTROPY, ANSWER = "length", "unread", "entropy", "answer "
 LONGER, MORE_UNREAD, MORE_OFTEN = 0.01, 0.01, 0.03
 """Sizes to flag: share of the untrained length, share of responses, share of answers."""
-CHOICE_LONGER, CHOICE_MORE_OFTEN = 0.03, 0.1
-"""The same for choices: share of the length of chosen responses, share of answers."""
 
 
 def effects_of(candidates: pd.DataFrame) -> pd.DataFrame:
@@ -81,46 +78,10 @@ def with_side_effects(
     ]
 
 
-def leanings(
-    choices: Mapping[str, pd.DataFrame], zero: str, level: float
-) -> dict[str, tuple[str, ...]]:
-    """Return by rewarder what its choices favour more than those of the arm `zero` do.
-
-    Columns (Q × 4): length and answer of the chosen and of the rejected response.
-    """
-    letters = sorted({a for table in choices.values() for a in table["chosen_answer"] if a})
-    tables = {name: _differences(table, letters) for name, table in choices.items()}
-    arms = [name for name in tables if name != zero]
-    tests: list[tuple[bool, float, str]] = []
-    for arm in arms:
-        excess = tables[arm] - tables[zero]
-        means, p = excess.mean().to_numpy(), _p_values(excess)
-        longer = bool(means[0] >= CHOICE_LONGER * choices[arm]["chosen_length"].mean())
-        tests.append((longer, p[0], "chooses longer responses"))
-        best = int(means[1:].argmax()) + 1 if letters else 0
-        often = bool(best and means[best] >= CHOICE_MORE_OFTEN)
-        name = f"chooses {letters[best - 1]}" if best else ""
-        tests.append((often, min(1.0, len(letters) * p[best]), name))
-    adjusted = holm([p for _, p, _ in tests])
-    flags = [
-        text if large and value is not None and value < 1 - level else ""
-        for (large, _, text), value in zip(tests, adjusted, strict=True)
-    ]
-    return {arm: tuple(filter(None, flags[2 * i : 2 * i + 2])) for i, arm in enumerate(arms)}
-
-
 def _p_values(excess: pd.DataFrame) -> list[float]:
     """Return two-sided p of each column's mean (t): draws have too few for Holm's correction."""
     t = (excess.mean() / excess.sem()).fillna(0.0)
     return [float(2 * stats.t.sf(abs(value), len(excess) - 1)) for value in t]
-
-
-def _differences(table: pd.DataFrame, letters: list[str]) -> pd.DataFrame:
-    chosen, rejected = table["chosen_answer"], table["rejected_answer"]
-    columns = {LENGTH: table["chosen_length"] - table["rejected_length"]} | {
-        letter: (chosen == letter).astype(float) - (rejected == letter) for letter in letters
-    }
-    return pd.DataFrame(columns, index=table.index)
 
 
 def _estimates(change: pd.DataFrame, draws: Draws, level: float) -> list[Estimate]:

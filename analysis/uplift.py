@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from bon.analysis.estimators.resampling import (
     Draws,
@@ -16,7 +15,7 @@ from bon.analysis.estimators.resampling import (
     quantiles,
     two_sided,
 )
-from bon.analysis.outcomes import correlation_of, gain_table
+from bon.analysis.outcomes import correlation_of
 from bon.analysis.results import (
     PREDICTORS,
     REFERENCES,
@@ -27,7 +26,7 @@ from bon.analysis.results import (
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.side_effects import leanings, with_side_effects
+from bon.analysis.side_effects import with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
@@ -36,11 +35,7 @@ LEVEL, Z = 0.95, 1.959964
 
 @dataclass(frozen=True)
 class Outcomes:
-    """One checkpoint: accuracy by question, greedy and sampled, and side effects (Q × effects).
-
-    `kl`: log-probability of sampled responses, minus the untrained policy's. `own`: 1 where the
-    rewarder prefers the response to the untrained policy's, 0 where not, .5 for a tie.
-    """
+    """One checkpoint: accuracy by question, greedy and sampled, and side effects (Q × effects)."""
 
     arm: str
     method: str
@@ -48,8 +43,6 @@ class Outcomes:
     greedy: "pd.Series[float]"
     sampled: "pd.Series[float]"
     effects: pd.DataFrame
-    kl: tuple[float, ...] = ()
-    own: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,27 +64,19 @@ def analyse_uplift(
     num_questions: int,
     num_unjudged_by_key: int,
     seed: int,
-    scores: dict[str, dict[str, float]] | None = None,
-    choices: dict[str, pd.DataFrame] | None = None,
 ) -> Uplift:
     """Compare every arm with the untrained policy, the first of `outcomes`, question by question.
 
     Intervals resample questions, the same draws for all arms, and add the variance between seeds,
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
     and training is worse than that on random choices (the arm `random`), whose recipe costs as
-    much: two-sided p after Holm's correction below 1 − level. `scores`: predictors
-    from a rewarder's scores, by its name; `choices`: chosen and rejected responses of each arm.
+    much: two-sided p after Holm's correction below 1 − level.
     """
     base, rest = outcomes[0], outcomes[1:]
     questions = base.greedy.index
     draws = draw(len(questions), DRAWS, seed, "uplift")
     predictors = predictors_of(results, policy)
-    for name, known in (scores or {}).items():
-        predictors.setdefault(name, {}).update(known)
     families = {info.rewarder: info.family for info in results.rewarders}
-    if choices:
-        for name, flags in leanings(choices, "oracle", LEVEL).items():
-            predictors.setdefault(name, {})["chooses"] = flags
     arms: list[TrainedArm] = []
     methods: list[UpliftMethod] = []
     for method in dict.fromkeys(o.method for o in rest):
@@ -209,20 +194,10 @@ def _arms(
                 greedy=greedy[i],
                 sampled=sampled[i],
                 over_random=over,
-                kl=_mean([np.expm1(-ratio) + ratio for o in seeds for ratio in o.kl]),
-                own_score=_mean([value - 0.5 for o in seeds for value in o.own]),
                 **predictors.get(arm, {}),
             )
         )
     return _flagged(rows, p)
-
-
-def _mean(values: list[float]) -> Estimate | None:
-    if len(values) < 2:
-        return None
-    half = Z * float(np.std(values, ddof=1)) / len(values) ** 0.5
-    middle = float(np.mean(values))
-    return estimate(middle, middle - half, middle + half, len(values), "t")
 
 
 def _estimates(values: Floats, spread: Floats, n: int) -> list[Estimate]:
@@ -233,21 +208,15 @@ def _estimates(values: Floats, spread: Floats, n: int) -> list[Estimate]:
     ]
 
 
-def method_of(
-    trained: list[TrainedArm], families: dict[str, str], noise: float | None = None
-) -> UpliftMethod:
+def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float) -> UpliftMethod:
     """Describe one method: spread of gains, their reliability, and what predicted them.
 
-    `noise`: standard error of a gain, but for what all arms share; from the intervals if unset.
+    `noise`: standard error of a gain, but for what all arms share.
     """
     rows = [arm for arm in trained if not arm.reference]
     values = np.array([arm.greedy.value or 0.0 for arm in rows])
     spread = float(values.std(ddof=1)) if len(rows) > 1 else 0.0
-    if noise is None:
-        errors = [_error(arm.greedy) for arm in rows]
-        noise = float(np.sqrt(np.mean(np.square(errors)))) if errors else np.nan
-    known = spread > 0 and np.isfinite(noise)
-    reliability = max(1 - (noise / spread) ** 2, 0.0) if known else None
+    reliability = max(1 - (noise / spread) ** 2, 0.0) if spread > 0 else None
     method = trained[0].method
     correlations = tuple(
         c
@@ -265,7 +234,6 @@ def method_of(
     )
     hurt = [arm.arm for arm in rows if arm.hurts]
     changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
-    leaning = [f"{arm.arm} ({', '.join(arm.chooses)})" for arm in rows if arm.chooses]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
@@ -277,8 +245,6 @@ def method_of(
     )
     if hurt:
         sentence += f". Helps choosing, hurts training: {names(hurt)}"
-    if leaning:
-        sentence += f". Choices favour more than right answers: {names(leaning)}"
     if changed:
         sentence += f". Side effects: {names(changed)}"
     return UpliftMethod(
@@ -294,68 +260,6 @@ def foreseen(arm: TrainedArm, x: str) -> float | None:
     """Return the value of a predictor."""
     value = getattr(arm, x)
     return value.value if isinstance(value, Estimate) else value
-
-
-def _error(gain: Estimate) -> float:
-    if gain.low is None or gain.high is None:
-        return float("nan")
-    return (gain.high - gain.low) / (2 * Z)
-
-
-def imported_gains(frame: pd.DataFrame, results: Results) -> list[Uplift]:
-    """Set imported outcomes beside the benchmark and Best-of-N of a run, policy by policy.
-
-    Columns: rewarder, policy, method, seed, before, after, and n or question.
-    """
-    studies = []
-    for policy, part in gain_table(frame, ["policy", "rewarder"]).groupby("policy", sort=False):
-        predictors = predictors_of(results, str(policy))
-        arms = []
-        for row in part.to_dict("records"):
-            name, half = row["rewarder"].strip("() "), Z * (row["error"] or np.nan)
-            n = int(row["n"]) if row["n"] == row["n"] and row["n"] else 0
-            greedy = estimate(row["gain"], row["gain"] - half, row["gain"] + half, n, "t")
-            arms.append(
-                TrainedArm(
-                    arm=name, method=row["method"], reference=name in REFERENCES,
-                    num_seeds=row["seeds"], greedy=greedy, **predictors.get(name, {}),
-                )
-            )  # fmt: skip
-        by_method = [
-            _imported_arms([arm for arm in arms if arm.method == method])
-            for method in dict.fromkeys(arm.method for arm in arms)
-        ]
-        families = {info.rewarder: info.family for info in results.rewarders}
-        studies.append(
-            Uplift(
-                policy=str(policy),
-                imported=True,
-                arms=tuple(arm for rows in by_method for arm in rows),
-                methods=tuple(method_of(rows, families) for rows in by_method),
-                warnings=("gains were measured elsewhere and imported",),
-            )
-        )
-    return studies
-
-
-def _imported_arms(arms: list[TrainedArm]) -> list[TrainedArm]:
-    """Set the gain over the arm `random`, and the flag, of arms of one method.
-
-    From the intervals of their gains, as if those were independent.
-    """
-    zero = next((arm.greedy for arm in arms if arm.arm == "random"), None)
-    rows, p = [], []
-    for arm in arms:
-        over, p_over = None, None
-        if zero is not None and arm.arm != "random":
-            value = (arm.greedy.value or 0.0) - (zero.value or 0.0)
-            half = Z * float(np.hypot(_error(arm.greedy), _error(zero)))
-            over = estimate(value, value - half, value + half, arm.greedy.n, "t")
-            if half > 0:  # also if it is NaN
-                p_over = float(special.erfc(abs(value) * Z / half / np.sqrt(2)))
-        rows.append(arm.model_copy(update={"over_random": over}))
-        p.append(p_over)
-    return _flagged(rows, p)
 
 
 def _flagged(arms: list[TrainedArm], p: list[float | None]) -> list[TrainedArm]:
@@ -399,11 +303,7 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "sampled gain": gained(arm.sampled) if arm.sampled else "",
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
-            "KL": "" if arm.kl is None else bounded(arm.kl),
-            "own score": "" if arm.own_score is None else gained(arm.own_score),
-            "note": "; ".join(
-                ["helps choosing, hurts training"] * arm.hurts + [*arm.chooses, *arm.drift]
-            ),
+            "note": "; ".join(["helps choosing, hurts training"] * arm.hurts + [*arm.drift]),
         }
         for arm in rows
     ]

@@ -235,13 +235,10 @@ LOG = ("id,question,answer,response", "q0,?,yes,yes")
     (SCORES, ["--questions", "mmmu"], "--questions is not used"),
     (PAIRS, ["--columns", "group=id"], "--columns is not used"),
     (LOG, ["--questions", "mmmu"], "--questions is not used"),
-    (("rewarder,before,after", "rm_a,.4,.5"), ["--format", "scores"], "--format is not used"),
 ])  # fmt: skip
 def test_what_is_named_and_not_used_is_one_line(tmp_path, rows, arguments, line):
     file = cells(tmp_path / "table.csv" if rows is not PAIRS else tmp_path / "p.csv", *rows)
     policy = [] if rows in (PAIRS,) else ["--policy", "p"]
-    if "before" in rows[0]:
-        policy = []
     refused = run_import(file, *policy, "--out", tmp_path / "run", *arguments)
     assert isinstance(refused.exception, BonError), refused.output
     assert line in str(refused.exception)

@@ -134,30 +134,6 @@ def test_ids_that_repeat_within_subsets_are_pairs_of_their_own(tmp_path: Path) -
     assert re.search(r"acme-rm +50\.0%", result.output)  # right in every second item
 
 
-@pytest.mark.parametrize(
-    ("whole", "named"),
-    [
-        ({"evalId": "e", "results": {"version": 3, "results": []}}, "promptfoo"),
-        ([{"id": 1, "data": {"text": "x"}, "annotations": [{"result": []}]}], "Label Studio"),
-    ],
-)
-def test_what_holds_nothing_to_import_is_named_with_what_it_needs(
-    tmp_path: Path, whole: Any, named: str
-) -> None:
-    (tmp_path / "log.json").write_text(json.dumps(whole))
-    arguments = [
-        "import",
-        str(tmp_path / "log.json"),
-        "--policy",
-        "p",
-        "--out",
-        str(tmp_path / "r"),
-    ]
-    said = refusal(CliRunner().invoke(app, arguments))
-    assert named in said
-    assert " -> give " in said
-
-
 def test_rollouts_without_ids_are_samples_of_their_prompts(tmp_path: Path) -> None:
     rows = [
         {"input": f"How much is {i}?", "output": f"Answer: {i + at}", "gts": str(i), "step": 5}

@@ -106,12 +106,6 @@ def test_a_log_without_questions_asks_for_them(tmp_path):
         imported(log(tmp_path, SAMPLES), tmp_path / "run")
 
 
-def test_a_line_that_was_cut_off_is_left_out(tmp_path):
-    file = log(tmp_path, SAMPLES)
-    file.write_text(file.read_text()[:-30])
-    assert set(imported(file, tmp_path / "run", questions(tmp_path))) == {"q0", "q1"}
-
-
 def picture() -> str:
     buffer = io.BytesIO()
     Image.new("RGB", (4, 4), "red").save(buffer, "PNG")
@@ -165,19 +159,6 @@ def test_shuffled_options_are_refused(tmp_path):
     path = zipped(tmp_path / "log.eval", [epoch(1, messages=other)])
     with pytest.raises(BonError, match="its options were shuffled"):
         imported(path, tmp_path / "run")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_torn_or_empty_eval_is_one_line(tmp_path, share):
-    path = zipped(tmp_path / "log.eval", [epoch(1), epoch(2)])
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(BonError, match="not a complete inspect log"):
-        imported(path, tmp_path / "run")
-
-
-def test_an_eval_without_samples_is_one_line(tmp_path):
-    with pytest.raises(BonError, match="no row of"):
-        imported(zipped(tmp_path / "log.eval", []), tmp_path / "run")
 
 
 @pytest.fixture

@@ -155,15 +155,6 @@ def test_a_model_without_a_single_number_does_not_score_highest(tmp_path):
     assert bench["broken"] in (None, 0.0)
 
 
-def test_pairs_of_equal_length_differences(tmp_path):
-    responses = {"chosen": "yes", "rejected": "no"}
-    pairs = [{"id": pair["id"], "prompt": pair["question"], **responses} for pair in PAIRS]
-    paths = [write(tmp_path, "pairs", pairs), write(tmp_path, "pair_scores", PAIR_SCORES)]
-    ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
-    assert ran.exit_code == 0, ran.output
-    assert "steps scores highest on imported pairs: 100.0%" in ran.output
-
-
 def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
     """170 rows about 46 prompts: an id occurs once per pair, and videos are left out."""
     row = {"id": "7", "image": "mcq/a.png", "prompt": "p", "chosen": "yes", "rejected": "no"}
@@ -207,15 +198,6 @@ def test_what_is_in_both_sets_is_said_with_what_it_means(small):
     assert results.leaks.num_questions == 3
     assert any("3 of 6 questions are also in" in said for said in results.finding.caveats)
     assert any("majority vote is a random choice" in said for said in results.warnings)
-
-
-def test_the_order_of_candidates_rows_and_files_does_not_matter(tmp_path, small):
-    rng = random.Random(1)
-    rows = {name: rng.sample(table, len(table)) for name, table in TABLES.items()}
-    paths = files(tmp_path, **rows)
-    rng.shuffle(paths)
-    import_files(paths, "p", tmp_path / "run", quiet=True)
-    assert same(numbers(tmp_path / "run"), numbers(small))
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -336,12 +318,6 @@ def test_a_tournament_around_the_right_answer_is_accuracy_on_pairs(tmp_path):
     assert {b.rewarder for b in analysed(tmp_path / "blind").best_of_n} > {"all"}
 
 
-def test_the_same_rows_twice_are_one(tmp_path, small):
-    twice = {name: rows * 2 for name, rows in TABLES.items()}
-    import_files(files(tmp_path, **twice), "p", tmp_path / "run", quiet=True)
-    assert same(numbers(tmp_path / "run"), numbers(small))
-
-
 def test_a_file_that_was_cut_off_loses_one_row_and_says_so(tmp_path):
     paths = files(tmp_path)
     whole = paths[1].read_text()
@@ -382,13 +358,6 @@ def test_what_cannot_be_used_is_one_line(tmp_path, name):
     with pytest.raises(BonError, match=said) as error:
         import_files(paths, "p", tmp_path / "other", quiet=True)
     assert "\n" not in str(error.value)
-
-
-def test_an_empty_file_is_one_line(tmp_path):
-    paths = files(tmp_path)
-    paths[1].write_text("")
-    with pytest.raises(BonError, match=r"no row of \S*scores.jsonl could be used -> fix the rows"):
-        import_files(paths, "p", tmp_path / "run", quiet=True)
 
 
 def test_a_number_that_is_none_is_unread_and_not_a_loss(tmp_path):

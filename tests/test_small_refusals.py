@@ -28,9 +28,8 @@ def refusal(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (("--scale", "rnk"), "scale: found 'rnk', expected one of raw, rank, win_rate"),
         (("--rule", "best_scor"), "no rule 'best_scor' -> did you mean 'best_score'?"),
-        (("--on-unparsed", "mena"), "on_unparsed: found 'mena', expected one of"),
+        (("--on-unparsed", "mena"), "on_unparsed: found 'mena', expected one of error, null"),
         (("--url", "http://host:99999"), "'http://host:99999' is not an address"),
     ],
 )

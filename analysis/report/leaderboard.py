@@ -99,9 +99,8 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
 
 
 def studies(results: Results, policy: str) -> list[Uplift]:
-    """Return the training studies of a policy, imported ones first."""
-    own = [study for study in results.trained if study.policy == policy]
-    return sorted(own, key=lambda study: not study.imported)
+    """Return the training studies of a policy."""
+    return [study for study in results.trained if study.policy == policy]
 
 
 def trained_methods(results: Results, policy: str) -> list[str]:

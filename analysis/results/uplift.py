@@ -8,8 +8,6 @@ REFERENCES = ("random", "majority", "oracle")
 PREDICTORS = {
     "benchmark": "the benchmark",
     "best_of_n": "the gain by choosing",
-    "pair_accuracy": "accuracy on the policy's own pairs",
-    "score_variance": "variance of scores within questions",
 }
 """What may predict a gain: fields of TrainedArm with their names."""
 
@@ -17,15 +15,10 @@ PREDICTORS = {
 class TrainedArm(Record):
     """One arm: what was trained on its choices, against the untrained policy.
 
-    `greedy` and `sampled`: gain in accuracy, over questions and seeds (imported outcomes have the
-    first alone); `over_random`: greedy accuracy against the arm trained on random choices, the
-    zero line. Side effects on sampled responses: `length` (characters), `unread`, `entropy` (nats
-    per response), `answer_share` of the `answer` that became more frequent; `drift` names flagged
-    ones, and `chooses` what the choices themselves favour. `kl`: KL(trained ‖ untrained) in nats
-    per response, by Schulman's k3 (2020) on sampled responses. `own_score`: share of responses
-    that the arm's rewarder prefers to the untrained policy's, minus one half. `pair_accuracy`: of a
-    right against a wrong response of the policy; `score_variance`: share of the variance of scores
-    that lies within questions.
+    `greedy` and `sampled`: gain in accuracy, over questions and seeds; `over_random`: greedy
+    accuracy against the arm trained on random choices, the zero line. Side effects on sampled
+    responses: `length` (characters), `unread`, `entropy` (nats per response), `answer_share` of the
+    `answer` that became more frequent; `drift` names flagged ones.
     """
 
     arm: str
@@ -43,11 +36,6 @@ class TrainedArm(Record):
     answer: str = ""
     answer_share: Estimate | None = None
     drift: tuple[str, ...] = ()
-    chooses: tuple[str, ...] = ()
-    kl: Estimate | None = None
-    own_score: Estimate | None = None
-    pair_accuracy: float | None = None
-    score_variance: float | None = None
     hurts: bool = False
 
 
@@ -77,11 +65,10 @@ class UpliftMethod(Record):
 
 
 class Uplift(Record):
-    """Gains by training of one policy; imported ones have no numbers of questions."""
+    """Gains by training of one policy."""
 
     schema_version: str = SCHEMA_VERSION
     policy: str
-    imported: bool = False
     num_questions: int = 0
     num_evaluated: int = 0
     greedy: float | None = None

@@ -85,7 +85,7 @@ def audit(directory: Bench, as_json: options.Json = False) -> None:
 def freeze(
     directory: Bench,
     version: Annotated[str, Option("--version", "-v", help="Name of the version: 1, 1.2.")],
-    licence: Annotated[str, Option("--licence", help="Licence; the sources' or stricter.")] = "",
+    licence: Annotated[str, Option("--licence", help="Licence, which all sources permit.")] = "",
     private: Annotated[bool, Option("--private", help="Keep the version in the team.")] = False,
     anyway: Annotated[
         str, Option("--anyway", help="Reason to override the audit, for the card.")

@@ -124,21 +124,17 @@ def trainers() -> list[str]:
 
 
 def client(
-    trainer: Annotated[str, Argument(help="trl, verl, swift, easyr1, openrlhf, slime or nemo-rl.")],
+    trainer: Annotated[str, Argument(help="trl, verl or openrlhf.")],
     rewarder: Annotated[str, Option(help="Name of an online rewarder.")],
     url: Annotated[str, Option(help="Address of `bon serve`.")] = "http://127.0.0.1:8321",
-    group: Annotated[int, Option(min=1, help="Responses judged together per question.")] = 1,
     rule: Annotated[str, Option(help="Selection rule; by default the kind's first.")] = "",
-    scale: Annotated[str, Option(help="raw, rank or win_rate.")] = "raw",
-    on_unparsed: Annotated[str, Option(help="error, null or mean.")] = "",
+    on_unparsed: Annotated[str, Option(help="error or null.")] = "",
 ) -> None:
     """Print a trainer's reward function that queries `bon serve` (docs/reward_server.md)."""
-    settings: dict[str, str | int] = {"rewarder": rewarder, "rule": rule, "group": group}
-    settings |= {"scale": scale, "on_unparsed": on_unparsed}
-    echo(reward_function(trainer, url, **settings), nl=False)
+    echo(reward_function(trainer, url, rewarder=rewarder, rule=rule, on_unparsed=on_unparsed))
 
 
-def reward_function(trainer: str, url: str, **settings: str | int) -> str:
+def reward_function(trainer: str, url: str, **settings: str) -> str:
     """Fill in a trainer's template; settings that are not defaults become query parameters."""
     from jinja2 import Environment, FileSystemLoader
 
@@ -150,15 +146,12 @@ def reward_function(trainer: str, url: str, **settings: str | int) -> str:
         raise BonError(f"no file for the trainer {trainer!r}", f"one of {', '.join(trainers())}")
     if not is_address(url) or not url.isprintable() or set(url) & set('"\\ '):
         raise BonError(f"{url!r} is not an address", "write http://HOST:PORT")
+    if (rule := settings.get("rule", "")) and rule not in RULES:
+        raise BonError(f"no rule {rule!r}", suggestion(rule, RULES))
     if not settings.get("on_unparsed"):
         settings["on_unparsed"] = "null" if trainer in SKIPS_NULL else "error"
-    rule = str(settings.get("rule", ""))
-    if rule and rule not in RULES:
-        raise BonError(f"no rule {rule!r}", suggestion(rule, RULES))
     validate(RewardQuery, settings, "bon client")
-    query = urlencode(
-        {key: value for key, value in settings.items() if value not in ("", 1, "raw", "error")}
-    )
+    query = urlencode({k: value for k, value in settings.items() if value not in ("", "error")})
     templates = Environment(loader=FileSystemLoader(TEMPLATES), keep_trailing_newline=False)
     address = f"{url.rstrip('/')}/get_reward?{query}"
-    return templates.get_template(f"{trainer}.jinja").render(url=address) + "\n"
+    return templates.get_template(f"{trainer}.jinja").render(url=address)

@@ -20,9 +20,6 @@ def demo(
     sets: options.Sets = None,
     ray_address: options.RayAddress = None,
     replace: options.Replace = False,
-    uplift: Annotated[
-        bool, Option("--uplift", help="Also train on the preferences of nine rewarders (minutes).")
-    ] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -33,14 +30,6 @@ def demo(
     smaller = [] if limit is None else [f"pairs.limit={limit}"]
     setup = demo_setup(out, smaller + options.settings_of(sets, limit, seed, ray_address))
     path = run(setup, out, quiet=quiet or as_json, replace=replace)
-    if uplift:
-        from bon.commands.uplift import show_study
-        from bon.training.demo import demo_study
-        from bon.training.uplift import uplift as run_uplift
-
-        study = run_uplift(out, demo_study(out), quiet=quiet or as_json)
-        if not as_json:
-            echo(show_study(study))
     options.print_results(path, as_json)
 
 
@@ -138,9 +127,8 @@ def pull(
 ) -> None:
     """Download published prompts at their pinned commit and verify their SHA-256."""
     from bon.experiment import upstream
-    from bon.experiment.config import GITHUB
 
-    base = GITHUB if mirror is None else mirror
+    base = upstream.GITHUB if mirror is None else mirror
     if mirror is not None and "://" not in mirror:
         base = Path(mirror).expanduser().resolve().as_uri()
     for name in names or upstream.registry():

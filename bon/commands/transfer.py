@@ -33,28 +33,15 @@ def import_(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Create a run from responses and scores, or add training outcomes to a run."""
+    """Create a run from responses, scores and verdicts."""
     from bon.commands.decide_text import pass_at_1
-    from bon.importing.import_files import import_files, refuse_unused
+    from bon.importing.import_files import import_files
     from bon.policies.extractors import EXTRACTORS
     from bon.running.regrade import regraded
     from bon.running.reporting import report_run
     from bon.storage.store import Store
-    from bon.training.import_outcomes import import_outcomes, is_outcomes
 
     silent = quiet or as_json
-    if all(map(is_outcomes, files)):
-        refuse_unused(
-            "outcomes of training have their own columns",
-            policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            extractor=extractor if extractor != "official" else "", grader=grader, replace=replace,
-        )  # fmt: skip
-        number = import_outcomes(files, out)
-        report = report_run(out, quiet=silent)
-        if not silent:
-            echo(f"{number} training outcomes in {out}")
-        options.print_results(report, as_json)
-        return
     answers = import_files(
         files,
         policy,

@@ -22,9 +22,7 @@ def uplift(
     benchmark: Annotated[
         str, Option(help="Benchmark of these questions; the run's by default.")
     ] = "",
-    method: Annotated[
-        list[str] | None, Option(help="sft or dpo, repeatable; grpo for --export alone.")
-    ] = None,
+    method: Annotated[list[str] | None, Option(help="sft or dpo, repeatable.")] = None,
     rewarders: Annotated[str, Option(help="Rewarders, separated by commas; all if unset.")] = "",
     policy: Annotated[str, Option(help="Policy to train; needed if the run has several.")] = "",
     seeds: Annotated[int, Option(min=1, help="Trainings per arm.")] = 1,
@@ -32,15 +30,11 @@ def uplift(
     batch: Annotated[int | None, Option(min=1, help="Examples per step.")] = None,
     rate: Annotated[float | None, Option(min=0, help="Peak learning rate.")] = None,
     beta: Annotated[float, Option(min=0, help="Beta of DPO.")] = 0.1,
-    group: Annotated[int, Option(min=2, help="Responses per question of exported GRPO.")] = 8,
     samples: Annotated[int, Option(min=1, help="Sampled responses per question.")] = 1,
     export: Annotated[
         Path | None,
         Option(help="Write all arms' data, settings and TRL script here, untrained."),
     ] = None,
-    serve: Annotated[
-        str, Option(metavar="URL", help="Address of `bon serve`, for rewards of exported GRPO.")
-    ] = "http://127.0.0.1:8321",
     add: Annotated[
         list[str] | None,
         Option(
@@ -55,8 +49,6 @@ def uplift(
     """Train a policy on what each rewarder prefers, and measure its gain on other questions."""
     from typing import get_args
 
-    from bon.analysis.results import REFERENCES
-    from bon.commands.serve import reward_function
     from bon.engines.tuning import Method
     from bon.experiment.config import DatasetSpec
     from bon.running.reporting import open_run
@@ -87,27 +79,19 @@ def uplift(
         batch=batch,
         rate=rate,
         beta=beta,
-        group=group,
         samples=samples,
         policy=policy,
         added=tuple((arm, Path(path)) for arm, path in options.pairs_of("--add", add).items()),
     )
     if export is not None:
         paths = [str(path) for path in export_arms(directory, study, export, quiet=as_json)]
-        names = {Path(path).stem for path in paths if path.endswith(".parquet")}
-        for name in sorted(names - {*REFERENCES, "verl"}) if "grpo" in study.methods else ():
-            for trainer, suffix in (("trl", "reward"), ("verl", "verl")):
-                path = export / f"{name}.{suffix}.py"
-                path.write_text(reward_function(trainer, serve, rewarder=name), encoding="utf-8")
-                paths.append(str(path))
         emit(paths, lambda: "\n".join(paths), as_json)
         return
     results = run_uplift(directory, study, quiet=quiet or as_json)
+    emit(results, lambda: _shown(results), as_json)
 
-    emit(results, lambda: show_study(results), as_json)
 
-
-def show_study(study: "Uplift") -> str:
+def _shown(study: "Uplift") -> str:
     """Return the arms, the sentence of each method and warnings."""
     from bon.analysis.uplift import uplift_rows
 

@@ -31,7 +31,7 @@ from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.workbench import Workbench
 from bon.exports.contents import name_of
-from bon.exports.licences import OTHER, Licence, combined_licence, licence_of, licence_of_dataset
+from bon.exports.licences import Licence, licence_of, licence_of_dataset
 
 _CARD = Path(__file__).with_name("dataset_card.md")
 
@@ -148,11 +148,26 @@ class Freezing:
 
     @cached_property
     def licence(self) -> str:
-        """The licence of the version; `other` if it is private."""
+        """The licence that was named for the version; `other` if it is private.
+
+        Whether the sources permit it is for whoever names it to read: the card has their terms.
+        """
         if self.private:
-            return OTHER
-        licences = {f"{part} of {name}": licence for part, name, licence in self.sources}
-        return combined_licence(licences, self.requested_licence)
+            return "other"
+        for part, name, licence in self.sources:
+            if not licence.shareable:
+                raise BonError(
+                    f"{part} of {name} may not be passed on ({licence.name}: {licence.terms})",
+                    "remove its run from recipe.yaml, or keep the benchmark in the team: --private",
+                )
+        if not self.requested_licence:
+            names = sorted({licence.name for _, _, licence in self.sources})
+            raise BonError(
+                f"no licence is named; its sources have: {some(names)}",
+                "name one that all of them permit: --licence NAME, or keep it in the team: "
+                "--private",
+            )
+        return self.requested_licence
 
     def _pseudonym(self, annotator: str) -> str:
         """Hash a name with a salt that is kept in the workbench and never published."""

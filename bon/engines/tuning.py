@@ -5,8 +5,7 @@ from typing import Literal
 
 from bon.engines.base import Message
 
-Method = Literal["sft", "dpo", "grpo"]
-"""GRPO is trained elsewhere alone (`bon uplift --export`)."""
+Method = Literal["sft", "dpo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +24,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """`batch` examples per step; the rate peaks after `warmup` steps and falls to a tenth.
-
-    GRPO samples `group` responses of each question.
-    """
+    """`batch` examples per step; the rate peaks after `warmup` steps and falls to a tenth."""
 
     method: Method
     steps: int
@@ -38,7 +34,6 @@ class Tuning:
     warmup: int = 5
     seed: int = 0
     micro_batch: int = 32
-    group: int = 8
 
 
 @dataclass(frozen=True, slots=True)

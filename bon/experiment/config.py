@@ -304,50 +304,20 @@ Aggregate = Literal["mean", "min", "product", "last", "geometric"]
 """How the scores of a response's steps are combined."""
 
 
-GITHUB = "https://raw.githubusercontent.com"
-
-
-class PinnedFile(Strict):
-    """A file on GitHub at a commit."""
-
-    repository: Name
-    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
-    path: Location
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-
-    def url(self, base: str = GITHUB) -> str:
-        """Return the file's URL on GitHub or on a mirror laid out like it."""
-        return f"{base.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
-
-
-class PublishedExample(Strict):
-    """Conversations of one question, in a README's or script's Python, and their image."""
-
-    file: PinnedFile
-    chats: Words = Field(min_length=1, description="variables, one per response")
-    image: PinnedFile
-
-
 class KnownScores(Strict):
     """Known scores of the model, for `bon doctor --rewarder`; images lie beside the card."""
 
-    prompt: Text = Field("", examples=["What is shown?"])
-    responses: tuple[Text, ...] = Field((), max_length=MAX_ITEMS, examples=[["A cat.", "A dog."]])
-    example: PublishedExample | None = Field(
-        None, description="instead of prompt, responses and images"
-    )
+    prompt: Text = Field(min_length=1, examples=["What is shown?"])
+    responses: tuple[Text, ...] = Field(max_length=MAX_ITEMS, examples=[["A cat.", "A dog."]])
     scores: tuple[Number, ...] = Field(min_length=1, max_length=MAX_ITEMS, examples=[[1.5, -0.25]])
     images: tuple[Location, ...] = Field((), max_length=MAX_ITEMS)
     tolerance: float = Field(0.02, gt=0, le=1e9)
 
     @model_validator(mode="after")
     def _as_many(self) -> Self:
-        responses = self.example.chats if self.example else self.responses
-        if (self.example is None) == (not self.prompt):
-            raise ValueError("neither or both of prompt and example", "give one of them")
-        if len(self.scores) != len(responses):
+        if len(self.scores) != len(self.responses):
             raise ValueError(
-                f"{len(self.scores)} scores of {len(responses)} responses",
+                f"{len(self.scores)} scores of {len(self.responses)} responses",
                 "give one score per response, in the same order",
             )
         return self

@@ -18,11 +18,11 @@ from pydantic import Field
 
 from bon.core.errors import BonError, suggestion
 from bon.core.files import cache_folder, write_atomic
-from bon.core.validation import validate
-from bon.experiment.config import GITHUB, PinnedFile, PublishedExample
+from bon.core.validation import Location, Name, Strict, validate
 from bon.experiment.prompts import Prompt
 from bon.experiment.yamlfile import load_yaml, read_yaml
 
+GITHUB = "https://raw.githubusercontent.com"
 MAX_BYTES = 2_000_000
 TIMEOUT = 30.0
 REGISTRY = Path(__file__).parent / "upstream.yaml"
@@ -32,9 +32,13 @@ Segment = tuple[str, str]
 """Literal text and the placeholder after it, or ""."""
 
 
-class Upstream(PinnedFile):
-    """Location of a published prompt and the mapping of its placeholders to our names."""
+class Upstream(Strict):
+    """A published prompt: a file on GitHub at a commit, its placeholders and our names of them."""
 
+    repository: Name
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    path: Location
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     title: str
     licence: str
     template: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of our template")
@@ -46,6 +50,10 @@ class Upstream(PinnedFile):
     jinja: bool = Field(False, description="Other files: the whole is a template")
     markers: tuple[str, str] | None = Field(None, description="Other files: text between these")
     before: str = Field("", description="text that the source's code prepends")
+
+    def url(self, base: str = GITHUB) -> str:
+        """Return the file's URL on GitHub or on a mirror laid out like it."""
+        return f"{base.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
 
 
 @lru_cache(maxsize=1)
@@ -80,14 +88,6 @@ def published(name: str) -> Prompt:
 def pull(name: str, base: str = GITHUB) -> Path:
     """Download, verify and cache a prompt's file, unless it is cached already."""
     source = entry(name)
-    # Raises before anything is kept if the prompt cannot be read.
-    return fetched(source, base, lambda data: _registered(source, data.decode("utf-8"), name))
-
-
-def fetched(
-    source: PinnedFile, base: str = GITHUB, read: Callable[[bytes], object] = lambda _: None
-) -> Path:
-    """Download, verify and cache a pinned file that `read` can read, unless it is cached."""
     path = cache_path(source)
     if state(source) == "pulled":
         return path
@@ -100,29 +100,13 @@ def fetched(
             f"not {source.sha256[:12]}…): nothing was kept",
             "try again, or use another source with --mirror",
         )
-    read(data)
+    _registered(source, data.decode("utf-8"), name)  # raises if the prompt cannot be read
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, data)
     return path
 
 
-def example_texts(example: PublishedExample, base: str = GITHUB) -> tuple[str, list[str]]:
-    """Return the question and the responses of a published example; its code is not run."""
-    text = fetched(example.file, base).read_text(encoding="utf-8")
-    codes = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL) or [text]
-    values: dict[str, ast.expr] = {}
-    try:
-        for node in (node for code in codes for node in ast.walk(ast.parse(code))):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                values.setdefault(node.targets[0].id, node.value)
-        turns = [ast.literal_eval(values[name]) for name in example.chats]
-        return str(turns[0][0]["content"]), [str(chat[1]["content"]) for chat in turns]
-    except (SyntaxError, LookupError, ValueError, TypeError):
-        chats = " and ".join(example.chats)
-        raise BonError(f"{example.file.path} holds no conversations {chats}") from None
-
-
-def state(source: PinnedFile) -> State:
+def state(source: Upstream) -> State:
     """Compare the cached file with its registered SHA-256."""
     try:
         data = cache_path(source).read_bytes()
@@ -131,7 +115,7 @@ def state(source: PinnedFile) -> State:
     return "pulled" if hashlib.sha256(data).hexdigest() == source.sha256 else "damaged"
 
 
-def cache_path(source: PinnedFile) -> Path:
+def cache_path(source: Upstream) -> Path:
     """Return the cached file's path, named by its SHA-256."""
     return cache_folder() / "prompts" / source.sha256
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from bon.core.errors import BonError
 from bon.core.files import staged
 from bon.core.registry import Registry
-from bon.exports import layouts
 from bon.exports.contents import Contents, write_tables
 from bon.exports.dataset_folder import write_hub_folder
+from bon.exports.layouts import write_trl
 from bon.exports.leaderboards import write_latex, write_markdown
 from bon.exports.preferences import Contrast, Preferences, training_rows
 from bon.running.reporting import open_run
@@ -19,12 +19,12 @@ from bon.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One format: `write` writes what a run holds, `layout` training rows."""
+    """One format: `write` writes what a run holds, `layout` training rows (with images or not)."""
 
     name: str
     title: str
     write: Callable[[Contents, Path], list[Path]] | None = None
-    layout: Callable[[Iterable[Contrast], layouts.Target], list[Path]] | None = None
+    layout: Callable[..., list[Path]] | None = None
 
 
 EXPORTS: Registry[Export] = Registry(
@@ -35,15 +35,7 @@ EXPORTS: Registry[Export] = Registry(
         export.name: export
         for export in (
             Export("parquet", "all tables as Parquet", write_tables),
-            Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
-            Export(
-                "llama-factory",
-                "training rows for LLaMA-Factory (stages dpo, rm)",
-                layout=layouts.write_llama_factory,
-            ),
-            Export(
-                "ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift
-            ),
+            Export("trl", "training rows for TRL (DPO)", layout=write_trl),
             Export(
                 "hub-folder",
                 "a dataset folder with card, results and report, ready to upload",
@@ -83,7 +75,7 @@ def export_run(
             preferences = preferences or Preferences()
             rows = _not_empty(training_rows(contents.setup, store, preferences), preferences)
             shown = store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
-            paths = export.layout(rows, layouts.Target(folder, out, "train", shown))
+            paths = export.layout(rows, folder, images=shown)
     return [out / path.relative_to(folder) for path in paths]
 
 

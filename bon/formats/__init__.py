@@ -57,7 +57,6 @@ def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
     names = [*FORMATS.added, *FORMATS.shipped]
     for form in filter(fits, map(FORMATS.__getitem__, names)):
         return form
-    layouts.refuse(path)
     return FORMATS["answers"]
 
 

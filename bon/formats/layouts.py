@@ -1,8 +1,4 @@
-"""Outputs of other tools that are tables under other names, and those that need another file.
-
-A layout is a row of a table here: the column of each role. What no layout can turn into responses
-or scores is named with what it needs.
-"""
+"""Outputs of other tools that are tables under other names: the column of each role."""
 
 import json
 import zipfile
@@ -56,35 +52,6 @@ LAYOUTS = (
         },
     ),
 )  # fmt: skip
-
-NEEDED = (
-    (
-        {"results", "evalId"},
-        "results of promptfoo, which holds whether its own assertions pass",
-        "give a table: question, candidate, correct, one row per output (bon list formats)",
-    ),
-    (
-        {"annotations", "data"},
-        "annotations of Label Studio, which are labels and no responses",
-        "give preferences as prompt, chosen, rejected, labels as item, label to `bon calibrate "
-        "--labels`",
-    ),
-)
-"""Keys of a JSON file or of its rows, what it is, and what to give in its place."""
-
-
-def refuse(path: Path) -> None:
-    """Raise BonError for a file of a known tool that holds nothing to import."""
-    if path.suffix != ".json" or not path.is_file():
-        return
-    try:
-        whole = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return
-    first = whole[0] if isinstance(whole, list) and whole else whole
-    for keys, what, fix in NEEDED:
-        if isinstance(first, dict) and keys <= first.keys():
-            raise BonError(f"{path} holds {what}", fix)
 
 
 def _members(path: Path) -> Iterator[RawRow]:

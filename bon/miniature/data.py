@@ -76,7 +76,7 @@ def write_table(
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    """Return the rows of `questions`, `pairs` or `uplift_questions`, their images drawn."""
+    """Return the rows of `questions` or `pairs`, their images drawn."""
     lines = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [
         {key: png(value) if key.startswith("image") else value for key, value in row.items()}

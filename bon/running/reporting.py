@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BASELINES = ("pass@1", "majority vote", "oracle")
 """Baselines that a terminal shows."""
 
-UPLIFT, OUTCOMES = "uplift", "outcomes.csv"
+UPLIFT = "uplift"
 """The folder of a run with gains by training, and the file of imported ones in it."""
 
 PER = 1000
@@ -162,19 +162,13 @@ def report_run(
 
 
 def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
-    """Yield the studies of `bon uplift` and of imported outcomes in a run."""
-    study, outcomes = (directory / UPLIFT / name for name in ("uplift.json", OUTCOMES))
+    """Yield the study of `bon uplift` in a run."""
+    study = directory / UPLIFT / "uplift.json"
     if study.is_file():
         try:
             yield Uplift.model_validate_json(study.read_bytes())
         except ValidationError:
             say(f"{study} is from another version and left out: bon uplift {directory} …")
-    if outcomes.is_file():
-        import pandas as pd
-
-        from bon.analysis.uplift import imported_gains
-
-        yield from imported_gains(pd.read_csv(outcomes), results)
 
 
 def leaderboards(results: Results) -> list[str]:

@@ -21,7 +21,6 @@ from bon.core.keys import text_key
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_rewarder, need_limit
 from bon.experiment.config import RewarderCard
-from bon.experiment.upstream import example_texts, fetched
 from bon.rewarders.registry import rewarder_class
 from bon.work.preflight import reads_text_alone
 
@@ -103,13 +102,9 @@ async def _check(direct: Direct, loaded: Loaded[RewarderCard], remote_code: bool
             check.right += right > wrong
             check.ties += right == wrong
     for known in loaded.card.check:
-        prompt, responses = known.prompt, list(known.responses)
         images: list[Picture] = [loaded.base / image for image in known.images]
-        if known.example:
-            prompt, responses = example_texts(known.example)
-            images = [fetched(known.example.image)]
-        question = DirectQuestion.of(prompt, (), images)
-        scores = await _scores(direct, loaded, question, responses, remote_code)
+        question = DirectQuestion.of(known.prompt, (), images)
+        scores = await _scores(direct, loaded, question, known.responses, remote_code)
         check.recorded += zip(scores, known.scores, strict=True)
     check.faults = list(_faults(check, loaded.card))
     return check

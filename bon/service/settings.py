@@ -95,7 +95,6 @@ class Settings(Strict):
     ray_address: str | None = None
     max_running: int = Field(1, ge=1, description="validations that run at once")
     grace_seconds: float = Field(30, gt=0, description="from a cancel to the kill")
-    max_crashes: int = Field(3, ge=1, description="of one validation's process, then it failed")
     miniature: bool = Field(True, description="put the miniature's data into files/")
     annotate: tuple[Path, ...] = Field(
         (), description="folders of bon curate that people label here, besides data/benchmarks/*"

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 
-import numpy as np
-
 from bon.analysis.results import REFERENCES
 from bon.core.errors import BonError, some
 from bon.core.keys import content_key, item_seed
@@ -26,12 +24,11 @@ from bon.work.setup import Setup
 
 @dataclass(frozen=True)
 class Choice:
-    """A question with the best and the worst response of an arm, and their answers."""
+    """A question with the best and the worst response of an arm."""
 
     question: str
     chosen: str
     rejected: str
-    answers: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -60,14 +57,12 @@ class Choices:
     """Choices of every arm on shared questions; `unjudged` questions were left out.
 
     `by_key` of them have different answers and were not judged because of the answer key.
-    `predictors`: what the scores of each rewarder say before any training (fields of TrainedArm).
     """
 
     by_arm: dict[str, tuple[Choice, ...]]
     questions: tuple[Question, ...]
     unjudged: int
     by_key: int
-    predictors: dict[str, dict[str, float]]
 
 
 def choose(
@@ -77,14 +72,11 @@ def choose(
     ranks = {name: ranking(setup, store, name) for name in rewarders}
     by_arm: dict[str, list[Choice]] = {name: [] for name in (*rewarders, *REFERENCES)}
     shared: list[Question] = []
-    values: dict[str, list[list[float]]] = {name: [] for name in rewarders}
-    right: dict[str, list[list[bool]]] = {name: [] for name in rewarders}
     unjudged = by_key = 0
     for question in store.questions():
         rows = with_texts(store, policy, question)
         texts = {row.text_key: row.text for row in rows}
         grades = grades_of(question, rows)
-        outcome = {row.text_key: grade.right for row, grade in zip(rows, grades, strict=True)}
         if len({grade.answer for grade in grades}) < 2:
             continue  # majority vote has nothing to prefer
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
@@ -92,38 +84,19 @@ def choose(
             unjudged += 1
             by_key += len({grade.credit for grade in grades}) == 1
             continue
-        for name, scored in scores.items():
-            values[name].append(list(scored.values()))
-            right[name].append([outcome[key] for key in scored])
         scores |= {name: _reference(name, question, rows, seed) for name in REFERENCES}
         shared.append(question)
-        classes = {row.text_key: g.answer or "" for row, g in zip(rows, grades, strict=True)}
         for name, scored in scores.items():
             ends = _extremes(scored, item_seed(seed, question.key, name))
             best, worst = (texts[key] for key in ends)
-            answers = classes[ends[0]], classes[ends[1]]
-            by_arm[name].append(Choice(question.key, best, worst, answers))
+            by_arm[name].append(Choice(question.key, best, worst))
     if not shared:
         raise BonError(
             f"no question has judged responses with different answers of {policy.card.name}",
             f"needed: judgements of {some(rewarders)} on candidates with texts",
         )
     choices = {name: tuple(rows) for name, rows in by_arm.items()}
-    predictors = {name: _predictors(rows, right[name]) for name, rows in values.items()}
-    return Choices(choices, tuple(shared), unjudged, by_key, predictors)
-
-
-def _predictors(scores: list[list[float]], right: list[list[bool]]) -> dict[str, float]:
-    """Return the share of variance within questions, and the accuracy on right-wrong pairs."""
-    total = float(np.var(np.concatenate(scores)))
-    within = float(np.var(np.concatenate([np.array(row) - np.mean(row) for row in scores])))
-    accuracies = []
-    for row, mask in zip(map(np.array, scores), map(np.array, right), strict=True):
-        margins = row[mask][:, None] - row[~mask]
-        if margins.size:
-            accuracies.append(((margins > 0) + 0.5 * (margins == 0)).mean())
-    found = {"score_variance": within / total if total > 0 else 0.0}
-    return found | ({"pair_accuracy": float(np.mean(accuracies))} if accuracies else {})
+    return Choices(choices, tuple(shared), unjudged, by_key)
 
 
 def _reference(name: str, question: Question, rows: list[Candidate], seed: int) -> dict[str, float]:

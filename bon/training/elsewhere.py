@@ -1,6 +1,5 @@
 """Arms trained elsewhere: data, script and settings for TRL, and checkpoints brought in."""
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,34 +9,31 @@ from typing import Any, cast
 import yaml
 
 from bon.core.errors import BonError, some
-from bon.core.files import staged, write_atomic
+from bon.core.files import staged
 from bon.engines.hf import train_trl
 from bon.engines.tuning import Method
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.exports import layouts
+from bon.exports.layouts import write_trl
 from bon.exports.preferences import Contrast, messages_of
 from bon.training.arms import Arm, Choices
 
-ADDED = "added.json"
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear"}
 
 
 def export_arms(
     arms: list[Arm], choices: Choices, policy: Loaded[PolicyCard], seeds: int, out: Path
 ) -> list[Path]:
-    """Write one Parquet per arm (TRL's DPO columns), train_trl.py, arms.yaml and verl's prompts."""
+    """Write one Parquet per arm (TRL's DPO columns), train_trl.py and arms.yaml."""
     settings: dict[str, Any] = {
         "model": str(policy.model_path),
         "seeds": seeds,
         "warmup": arms[0].tuning.warmup,
         "accumulate": 1,
-        "max_tokens": policy.card.sampling.max_tokens,
         "lora": LORA,
         "methods": {
             arm.tuning.method: {
-                name: getattr(arm.tuning, name)
-                for name in ("steps", "batch", "rate", "beta", "group")
+                name: getattr(arm.tuning, name) for name in ("steps", "batch", "rate", "beta")
             }
             for arm in arms
         },
@@ -49,11 +45,7 @@ def export_arms(
         shutil.copyfile(str(train_trl.__file__), paths[1])
         images = any(question.images for question in choices.questions)
         for name in choices.by_arm:
-            target = layouts.Target(folder, out, name, images)
-            paths += layouts.write_parquet(_rows(name, choices, policy), target)
-        if "grpo" in settings["methods"]:
-            prompts = ((q, messages_of(q, policy)) for q in choices.questions)
-            paths.append(layouts.write_verl(prompts, replace(target, stem="verl")))
+            paths += write_trl(_rows(name, choices, policy), folder, name, images=images)
     return [out / path.name for path in paths]
 
 
@@ -65,14 +57,11 @@ def _rows(name: str, choices: Choices, policy: Loaded[PolicyCard]) -> Iterator[C
         )
 
 
-def added_arms(
-    folder: Path, new: Mapping[str, Path], arms: list[Arm]
-) -> tuple[list[Arm], dict[str, Path]]:
-    """Remember checkpoints by ARM or ARM.METHOD.SEED; return their arms and folders by label."""
-    path = folder / ADDED
+def added_arms(new: Mapping[str, Path], arms: list[Arm]) -> tuple[list[Arm], dict[str, Path]]:
+    """Return the arms of checkpoints by ARM or ARM.METHOD.SEED, and their folders by label."""
     known = {arm.label: arm for arm in arms}
     by_name = {arm.name: arm for arm in reversed(arms)}
-    checkpoints = dict(json.loads(path.read_text())) if path.is_file() else {}
+    checkpoints: dict[str, Path] = {}
     for name, checkpoint in new.items():
         label = by_name[name].label if name in by_name else name
         _arm(label, known, by_name)
@@ -80,12 +69,8 @@ def added_arms(
             raise BonError(f"{checkpoint} is an adapter", "merge it: merge_and_unload() of peft")
         if not (checkpoint / "config.json").is_file():
             raise BonError(f"{checkpoint} holds no config.json", "name a Hugging Face checkpoint")
-        checkpoints[label] = str(checkpoint.resolve())
-    if new:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(checkpoints, indent=1))
-    own = [_arm(label, known, by_name) for label in checkpoints]
-    return own, {label: Path(name) for label, name in checkpoints.items()}
+        checkpoints[label] = checkpoint.resolve()
+    return [_arm(label, known, by_name) for label in checkpoints], checkpoints
 
 
 def _arm(label: str, known: Mapping[str, Arm], by_name: Mapping[str, Arm]) -> Arm:

@@ -2,15 +2,13 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 import yaml
 
 from bon.core.errors import BonError
 from bon.curating.audit import write_audit
-from bon.curating.labelling import annotation_queue
-from bon.curating.labelling.annotations import add, current, history
+from bon.curating.labelling.annotations import current, history
 from bon.service.pages.annotate import RESERVED, tag_letters
 from bon.service.settings import Settings, read_settings
 from tests.curating.labelled_items import make_bench
@@ -110,22 +108,6 @@ def test_the_page_loads_its_own_files_and_has_no_inline_script(client):
     for source in sources:
         if source.startswith("/static/"):
             assert client.get(source).status_code == 200
-
-
-def test_many_answers_are_read_once_and_others_writing_is_seen(client, bench, monkeypatch):
-    key = following(client)["item"]["key"]
-    say(client, key, "1")
-    row = current(bench.annotations_path)[0]
-    reads = []
-    monkeypatch.setattr(
-        annotation_queue, "history", lambda path: reads.append(path) or history(path)
-    )
-    for _ in range(3):
-        following(client)
-    assert len(reads) <= 1
-    add(bench.annotations_path, replace(row, annotator="bob", event=""))
-    following(client, "bob")
-    assert following(client, "bob")["done"] == 1
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair
+from bon.curating import freeze
 from bon.curating.audit import write_audit
 from bon.curating.freeze import Freezing
 from bon.curating.labelling.annotations import Annotation, add
 from bon.curating.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.experiment.config import DatasetSpec
+from bon.exports.licences import licence_of
 from tests.curating.test_propose import bench_with
 
 ANN, BOB = "ann@example.org", "bob@example.org"
@@ -165,6 +167,13 @@ def test_a_version_that_nobody_labelled_says_so(bench):
     assert "no annotator" not in CliRunner().invoke(app, [*asked, "2"]).output
 
 
-def test_sources_that_may_not_be_passed_on_stop_it(bench):
-    with pytest.raises(BonError, match="--private"):
+def test_a_public_version_has_the_licence_that_was_named(bench, monkeypatch):
+    with pytest.raises(BonError, match=r"may not be passed on .* --private"):
+        frozen(bench, private=False, requested_licence="mit")
+    monkeypatch.setattr(freeze, "licence_of", lambda _: licence_of("CC BY-NC 4.0"))
+    with pytest.raises(BonError, match=r"its sources have: .*CC BY-NC 4.0.* --licence NAME"):
         frozen(bench, private=False)
+    done = frozen(bench, private=False, requested_licence="cc-by-nc-4.0")
+    text = (done.folder / "README.md").read_text()
+    assert yaml.safe_load(text.split("---")[1])["license"] == "cc-by-nc-4.0"
+    assert "| CC BY-NC 4.0 | no commercial use |" in text

@@ -14,7 +14,6 @@ from bon.curating.recipe import (
     Annotating,
     Curation,
     read_curation,
-    recipe_text,
 )
 from bon.curating.workbench import open_workbench
 from bon.experiment.yamlfile import load_yaml
@@ -32,12 +31,6 @@ def test_the_recipe_shows_every_key_and_is_read_back(judged, tmp_path):
     shown = load_yaml((out / "recipe.yaml").read_text())
     assert set(shown) == set(Curation.model_fields)
     assert set(shown["annotating"]) == set(Annotating.model_fields)
-
-
-def test_what_is_written_are_the_defaults_and_what_was_asked_for(tmp_path):
-    wanted = Curation(runs=("../a run: of ours", "b"), items=17, seed=3, held_out=0.5)
-    (tmp_path / "recipe.yaml").write_text(recipe_text(wanted))
-    assert read_curation(tmp_path / "recipe.yaml") == wanted
 
 
 def test_a_recipe_is_never_overwritten(judged, tmp_path):

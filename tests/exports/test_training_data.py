@@ -1,12 +1,9 @@
-"""What trainers read: the same pairs in every layout, with images that load."""
+"""What trainers read: pairs with images that load."""
 
-import json
 import shutil
-from collections import Counter
 from itertools import combinations
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +12,7 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.exports import EXPORTS, export_run
-from bon.exports.layouts import escape_tags
+from bon.exports import export_run
 from bon.exports.preferences import Preferences, _pairs
 from bon.miniature import data
 from bon.storage.store import Store
@@ -60,56 +56,6 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
     assert loaded(pairs, tmp_path / "cache")[0]["image"].size == (112, 112)
 
 
-@pytest.mark.parametrize("form", [name for name, each in EXPORTS.items() if not each.write])
-def test_every_layout_holds_the_same_answers(run, tmp_path, form):
-    wanted = Preferences("critic", "all")
-    paths = export_run(run, tmp_path / form, form, wanted)
-    found = Counter(READ[form](paths, tmp_path))
-    neutral = export_run(run, tmp_path / "neutral", "trl", wanted)
-    assert found == Counter(READ["trl"](neutral, tmp_path))
-    assert sum(found.values()) > 8
-
-
-def _conversations(rows):
-    for row in rows:
-        yield tuple(row[side][0]["content"][0]["text"] for side in ("chosen", "rejected"))
-
-
-def _parquet(paths, folder):
-    return _conversations(pq.read_table(paths[-1]).to_pylist())
-
-
-def _llama_factory(paths, folder):
-    data, info = paths[:2]
-    (said,) = json.loads(info.read_text()).values()
-    columns = said["columns"]
-    assert said["formatting"] == "sharegpt"
-    for row in json.loads((data.parent / said["file_name"]).read_text()):
-        asked = row[columns["messages"]]
-        text = "".join(turn["value"] for turn in asked)
-        assert text.count("<image>") == len(row[columns["images"]]) > 0
-        assert all(Image.open(data.parent / image) for image in row[columns["images"]])
-        assert said["ranking"]
-        assert [turn["from"] for turn in asked] == ["human"]
-        yield row[columns["chosen"]]["value"], row[columns["rejected"]]["value"]
-
-
-def _ms_swift(paths, folder):
-    for row in lines(paths[0]):
-        *asked, answered = row["messages"]
-        assert sum(turn["content"].count("<image>") for turn in asked) == len(row["images"]) > 0
-        assert all(Image.open(image) for image in row["images"])
-        assert row["margin"] > 0
-        yield answered["content"], row["rejected_response"]
-
-
-READ = {"trl": _parquet, "llama-factory": _llama_factory, "ms-swift": _ms_swift}
-
-
-def lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.mark.parametrize(
     ("form", "wanted", "said"),
     [
@@ -129,16 +75,12 @@ def test_formats_do_not_overwrite_each_other(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     written = [
         CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--format", form]).stdout.split()
-        for form in ("trl", "ms-swift", "llama-factory", "parquet")
+        for form in ("trl", "hub-folder", "parquet")
     ]
     every = [path for paths in written for path in paths]
     assert len(set(every)) == len(every) > 10
     assert all(Path(path).exists() for path in every)
     assert str(tmp_path / "run" / "export" / "trl" / "train.parquet") in every
-
-
-def test_every_layout_is_listed():
-    assert set(READ) | {"parquet"} <= set(EXPORTS)
 
 
 scores = st.dictionaries(
@@ -158,11 +100,6 @@ def test_pairs_are_those_that_differ(scores):
     for better, worse in best:
         assert scores[better] == max(scores.values())
         assert scores[worse] == min(scores.values())
-
-
-def test_a_text_that_speaks_of_images_adds_none():
-    assert "<image>" not in escape_tags("The <image> shows <video> and <image 1>.")
-    assert escape_tags("<image 1> stays") == "<image 1> stays"
 
 
 @pytest.mark.model

@@ -1,13 +1,9 @@
 """`bon client`: each printed file, called over HTTP exactly as its trainer calls it."""
 
 import asyncio
-import json
-import sys
 import threading
 import time
-import urllib.request
 from types import ModuleType, SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 import uvicorn
@@ -63,19 +59,15 @@ def loaded(server, trainer, rewarder="judge", *options):
 
 
 def ranked(rewards):
-    """A group of four, two of them equal, on the scale `rank`."""
+    """Four rewards, those of two equal responses equal."""
     assert len(rewards) == 4
     assert rewards[0] == rewards[3]
-    assert sum(rewards) == pytest.approx(2)
-
-
-RANK = ("--scale", "rank")
-HELD = (*RANK, "--group", "4")
+    assert all(isinstance(reward, float) for reward in rewards)
 
 
 def test_trl(server):
     """As GRPOTrainer calls it: columns as lists, prompts and completions text or conversations."""
-    reward = loaded(server, "trl", "judge", *RANK).bon_reward
+    reward = loaded(server, "trl").bon_reward
     more = {"completion_ids": [[1]] * 4, "trainer_state": None, "log_extra": print}
     ranked(reward(prompts=["2 + 2?"] * 4, completions=TEXTS, **more))
     turns = [[{"role": "assistant", "content": text}] for text in TEXTS]
@@ -90,7 +82,7 @@ def test_trl(server):
 
 def test_verl(server):
     """As the naive reward manager does: one sample a call, many calls awaited together."""
-    score = loaded(server, "verl", "judge", *HELD).compute_score
+    score = loaded(server, "verl", "head").compute_score
 
     async def batch():
         info = {"index": 3, "bon": LABEL}
@@ -100,97 +92,21 @@ def test_verl(server):
     result = asyncio.run(batch())
     ranked([row["score"] for row in result])
     assert {frozenset(row) for row in result} == {frozenset(result[0])}
-    assert {row["group_size"] for row in result} == {4}
+    assert {row["group_size"] for row in result} == {1}
 
 
-def test_swift(server, monkeypatch):
-    """As ms-swift does: a class in `orms`, called with completions and columns."""
-    rewards = ModuleType("swift.rewards")
-    rewards.ORM, rewards.orms = object, {}
-    monkeypatch.setitem(sys.modules, "swift", ModuleType("swift"))
-    monkeypatch.setitem(sys.modules, "swift.rewards", rewards)
-    loaded(server, "swift", "judge", *RANK)
-    turns = [[{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "x"}]] * 4
-    ranked(rewards.orms["bon"]()(TEXTS, messages=turns, solution=["B"] * 4, trainer_state=None))
-    ranked(rewards.orms["bon"]()(TEXTS, messages=turns, bon=[LABEL] * 4))
-
-
-def test_easyr1(server):
-    """As the batch reward manager does."""
-    module = loaded(server, "easyr1", "judge", *RANK)
-    assert (module.REWARD_NAME, module.REWARD_TYPE) == ("bon", "batch")
-    rows = [{"response": t, "response_length": 3, "ground_truth": f"B|{LABEL}"} for t in TEXTS]
-    result = module.compute_score(rows)
-    ranked([row["overall"] for row in result])
-    assert all(isinstance(value, float) for row in result for key, value in row.items() if key)
-    with pytest.raises(RuntimeError, match="no question was sent"):
-        module.compute_score([{**rows[0], "ground_truth": "B"}, {**rows[1], "ground_truth": "B"}])
-
-
-def test_slime(server):
-    """As `--custom-rm-path` does, for one sample and for a group."""
-    sample = [SimpleNamespace(prompt="2 + 2?", response=t, label="4", metadata={}) for t in TEXTS]
-    grouped = loaded(server, "slime", "judge", *RANK).reward
-    ranked(asyncio.run(grouped(None, sample)))
-    single = loaded(server, "slime", "judge", *HELD).reward
-
-    async def each():
-        return await asyncio.gather(*(single(None, item) for item in sample))
-
-    ranked(asyncio.run(each()))
-
-
-def test_openrlhf_and_nemo_rl(server, monkeypatch):
-    """As OpenRLHF's agent and a NeMo-RL rollout call them; their tensors are torch's."""
+def test_openrlhf(server):
+    """As OpenRLHF's agent calls it; its tensors are torch's."""
     torch = pytest.importorskip("torch")
-    function = loaded(server, "openrlhf", "judge", *RANK).reward_func
+    function = loaded(server, "openrlhf").reward_func
     result = function([f"2 + 2?{t}<|im_end|>" for t in TEXTS], ["2 + 2?"] * 4, ["4"] * 4)
     ranked(result["rewards"].tolist())
     assert all(isinstance(value, torch.Tensor) for value in result["extra_logs"].values())
 
-    class EnvironmentReturn(NamedTuple):
-        observations: list
-        metadata: list
-        next_stop_strings: list
-        rewards: torch.Tensor
-        terminateds: torch.Tensor
-        answers: list | None = None
-
-    interfaces = ModuleType("interfaces")
-    interfaces.EnvironmentInterface, interfaces.EnvironmentReturn = object, EnvironmentReturn
-    monkeypatch.setitem(sys.modules, "nemo_rl", ModuleType("nemo_rl"))
-    monkeypatch.setitem(sys.modules, "nemo_rl.environments", ModuleType("environments"))
-    monkeypatch.setitem(sys.modules, "nemo_rl.environments.interfaces", interfaces)
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(remote=lambda function: function))
-    environment = loaded(server, "nemo-rl", "judge", *RANK).BonEnvironment(cfg={})
-    logs = [
-        [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": text}]
-        for text in TEXTS
-    ]
-    step = environment.step(logs, [{"bon": LABEL}] * 4)
-    ranked(step.rewards.tolist())
-    assert step.terminateds.tolist() == [1.0] * 4
-    assert environment.global_post_process_and_metrics({}) == ({}, {})
-
-
-def test_openrlhf_without_a_file(server):
-    """Its own request: no token in a header, lists of one, a status over 299 raises."""
-    address = f"{server.url}/t/{server.token}/get_reward?rewarder=head"
-    body = {"query": ["2 + 2?4</s>"], "prompts": ["2 + 2?"], "labels": [LABEL]}
-    request = urllib.request.Request(
-        address, json.dumps(body).encode(), {"content-type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=180) as answer:
-        result = json.load(answer)
-    assert len(result["rewards"]) == len(result["scores"]) == 1
-    assert all(len(values) == 1 for values in result["extra_logs"].values())
-
 
 def test_what_the_command_refuses():
     run = CliRunner().invoke
-    assert set(trainers()) == {
-        "trl", "verl", "swift", "easyr1", "openrlhf", "slime", "nemo-rl"
-    }  # fmt: skip
+    assert set(trainers()) == {"trl", "verl", "openrlhf"}
     for arguments, words in (
         (["tlr", "--rewarder", "x"], "no file for the trainer"),
         (["trl", "--rewarder", "x", "--url", "here"], "not an address"),

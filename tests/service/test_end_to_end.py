@@ -79,32 +79,6 @@ def test_a_validation_from_the_form_to_the_report(server, done, tab):
     expect(tab.locator("#place")).to_have_text("2 of 4")
 
 
-@pytest.mark.browser
-def test_every_page_fits_a_phone(server, done, tab):
-    tab.set_viewport_size({"width": 390, "height": 844})
-    pages = ("validations", f"validations/{done}", "new", "catalogue")
-    for page in (*pages, f"validations/{done}/report"):
-        tab.goto(f"{server.address}/{page}")
-        tab.wait_for_load_state("networkidle")
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 390, page
-
-
-@pytest.mark.long
-def test_extending_and_cancelling_real_models(server, done):
-    client, path = server.client, f"/v1/validations/{done}"
-    before = client.get(path).json()["counts"]
-    more = {"rewarders": ["mini-critic-b"], "limit": 30}
-    assert client.post(f"{path}/extend", json=more).status_code == 202
-    wait_for(client, done, "running")
-    client.post(f"{path}/cancel")
-    kept = wait_for(client, done, "cancelled", "done", seconds=60)["counts"]
-    assert kept["judgements"] >= before["judgements"]
-    assert client.post(f"{path}/resume").status_code == 202
-    after = wait_for(client, done, "done", seconds=400)["counts"]
-    assert after["candidates"] == 30 * 8
-    assert after["errors"] == 0
-
-
 def test_the_selector_with_a_real_picture(server):
     import pyarrow.parquet as pq
 

@@ -32,12 +32,6 @@ def test_an_owner_with_many_does_not_hold_up_one_with_few(jobs):
     assert order == [many[0], few[0], many[1], few[1], many[2], many[3]]
 
 
-def test_who_has_one_running_waits_for_who_has_none(jobs):
-    (first, _), (other,) = add(jobs, "ann", 2), add(jobs, "bob", 1)
-    jobs.start(first)
-    assert jobs.next_queued().id == other
-
-
 def test_only_what_has_ended_is_queued_again_or_deleted(jobs):
     (key,) = add(jobs, "ann")
     for move in (jobs.queue_again, jobs.delete):
@@ -53,13 +47,6 @@ def test_only_what_has_ended_is_queued_again_or_deleted(jobs):
     jobs.finish(key, "done")
     jobs.delete(key)
     assert jobs.get(key) is None
-
-
-def test_what_was_written_is_there_for_the_next_server(tmp_path):
-    first = Jobs(tmp_path / "s.sqlite")
-    key = first.add("x", "ann", {"a": "ü"}).id
-    second = Jobs(tmp_path / "s.sqlite")
-    assert second.get(key) == first.get(key)
 
 
 def test_what_takes_longer_than_it_may_is_ended(jobs, tmp_path, monkeypatch):

@@ -1,21 +1,26 @@
 """The reward server: what trainers send, answered as they expect it."""
 
+import asyncio
 import json
 import sqlite3
+import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+import bon.service
 from bon.core.errors import BonError
-from bon.service.online.selector import FILE
+from bon.core.records import Judgement
+from bon.rewarders.base import Item
+from bon.service.api.rewards import consistency, parsed_share
+from bon.service.online.selector import FILE, JudgementStore
 from tests.service.server import idle
 from tests.service.test_online import asks, online_settings, picture
 
 SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
-PROMPT = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
-ROLLOUT = {"query": [f"{PROMPT}It is 4.<|im_end|>\n"], "prompts": [PROMPT], "labels": ["4"]}
 SAMPLE = {"prompt": "What is 2 + 2?", "response": "It is 4.", "label": "4"}
+ONE = {"samples": [SAMPLE]}
 MUTE = {
     "name": "mute", "engine": "echo", "kind": "pointwise", "score": {"pattern": r"Score: (\d)"},
     "engine_args": {"reply": "no idea of {choice}"},
@@ -39,14 +44,6 @@ def good(answer):
     return answer.json()
 
 
-def test_marks_of_turns_are_read_in_time_that_grows_with_their_number(trainer):
-    prompt = "<|im_start|>user\n" * 60_000
-    rollout = {"query": [prompt], "prompts": [prompt], "labels": ["bon://sums/q1"]}
-    started = time.process_time()
-    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"][0] is not None
-    assert time.process_time() - started < 10
-
-
 def test_a_batch_never_fills_the_queue_by_itself(trainer):
     samples = [{"prompt": f"question {n}", "response": "yes"} for n in range(400)]
     result = good(trainer.post("/get_reward?rewarder=head", json={"samples": samples}))
@@ -59,8 +56,8 @@ def test_texts_that_would_be_shown_again_and_again(trainer):
     started = time.process_time()
     body = {"rewarder": "judge", "messages": asks(), "candidates": texts}
     refused(trainer.post("/v1/score", json=body), 413, "characters")
-    item = {**SAMPLE, "response": texts[0]}
-    refused(trainer.post("/get_reward?rewarder=judge&group=64", json=item), 413, "characters")
+    item = {"samples": [{**SAMPLE, "response": text} for text in texts]}
+    refused(trainer.post("/get_reward?rewarder=judge", json=item), 413, "characters")
     assert time.process_time() - started < 10
 
 
@@ -78,90 +75,37 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     own = {"rewarder": "head", "messages": asks(), "candidates": ["It is 4."]}
     score = good(trainer.post("/v1/score", json=own))["scores"][0]
     assert score is not None
-    rollout = good(trainer.post("/get_reward?rewarder=head", json=ROLLOUT))
-    assert rollout["rewards"] == rollout["scores"] == [score]
-    assert rollout["extra_logs"]["parsed"] == [1.0]
-    assert all(isinstance(v[0], int | float) for v in rollout["extra_logs"].values())
-    assert good(trainer.post("/get_reward?rewarder=head", json=SAMPLE)) == score
     known = {**SAMPLE, "label": "bon://sums/q1", "more": 1}  # what is not used may be there
-    assert isinstance(good(trainer.post("/get_reward?rewarder=head", json=known)), float)
-    keyed = good(trainer.post("/get_reward?rewarder=head&key=score", json=SAMPLE))
-    assert keyed["score"] == score
-    assert keyed["no_image"] == 1
-    batch = good(trainer.post("/get_reward?rewarder=head", json={"samples": [SAMPLE] * 2}))
-    assert batch["rewards"] == [score, score]
-
-
-TEMPLATES = {
-    "chatml": (PROMPT, "<|im_end|>\n<|endoftext|>"),
-    "padded": (f"[PAD]<|endoftext|>{PROMPT}<think>\n", "<|im_end|>[PAD][PAD]"),
-    "qwen-vl": (PROMPT.replace("What", "<|vision_start|><|image_pad|><|vision_end|>What"), ""),
-    "internvl": (PROMPT.replace("What", "<img><IMG_CONTEXT><IMG_CONTEXT></img>\nWhat"), ""),
-    "llama": (
-        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>",
-    ),
-    "deepseek": (
-        "<｜begin▁of▁sentence｜><｜User｜>What is 2 + 2?<｜Assistant｜>", "<｜end▁of▁sentence｜>"
-    ),
-    "mistral": ("<s>[INST] What is 2 + 2? [/INST]", "</s>"),
-    "gemma": (
-        "<bos><start_of_turn>user\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n",
-        "<end_of_turn>",
-    ),
-    "glm": ("[gMASK]<sop><|user|>\nWhat is 2 + 2?<|assistant|>\n", "<|user|>"),
-    "phi": ("<|user|>\nWhat is 2 + 2?<|end|>\n<|assistant|>\n", "<|end|>"),
-    "llava": ("USER: <image>\nWhat is 2 + 2? ASSISTANT:", "</s>"),
-    "kimi": (
-        "<|im_user|>user<|im_middle|>What is 2 + 2?<|im_end|>"
-        "<|im_assistant|>assistant<|im_middle|>",
-        "<|im_end|>",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_decoded_templates_leave_no_trace(trainer, name):
-    plain = {**SAMPLE, "response": "It ends in `<|im_end|>`."}
-    score = good(trainer.post("/get_reward?rewarder=head", json=plain))
-    prompt, end = TEMPLATES[name]
-    rollout = {"query": [f"{prompt}{plain['response']}{end}"], "prompts": [prompt]}
-    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == [score]
-
-
-def test_what_a_tool_returned_is_a_turn_of_its_own(trainer):
-    """As in Qwen's own template, where it is a user's."""
-    call, opens = "<tool_call>add</tool_call>", "<|im_end|>\n<|im_start|>"
-    prompt = PROMPT.removesuffix("<|im_start|>assistant\n")
-    prompt += f"<|im_start|>assistant\n{call}{opens}tool\n4{opens}assistant\n"
-    rollout = {"query": [f"{prompt}It is 4.<|im_end|>"], "prompts": [prompt]}
-    turns = [*asks(), {"role": "assistant", "content": call}, {"role": "user", "content": "4"}]
-    plain = {"rewarder": "head", "messages": turns, "candidates": ["It is 4."]}
-    (score,) = good(trainer.post("/v1/score", json=plain))["scores"]
-    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == [score]
+    batch = good(
+        trainer.post("/get_reward?rewarder=head", json={"samples": [SAMPLE] * 2 + [known]})
+    )
+    assert batch["rewards"][:2] == [score, score] != batch["rewards"][1:]
+    assert batch["extra_logs"]["no_image"] == [1, 1, 1]
+    assert batch["extra_logs"]["parsed"] == [1.0] * 3
+    assert all(isinstance(v[0], int | float) for v in batch["extra_logs"].values())
+    ended = {"samples": [{**SAMPLE, "response": "It is 4.<|im_end|>\n"}]}
+    assert good(trainer.post("/get_reward?rewarder=head", json=ended))["rewards"] == [score]
 
 
 REFUSED = {
-    "no rewarder named": ("/get_reward", SAMPLE, 422, "rewarder=NAME"),
-    "unknown rewarder": ("/get_reward?rewarder=nobody", SAMPLE, 404, "nobody"),
-    "unknown setting": ("/get_reward?rewarder=head&grop=8", SAMPLE, 422, "grop"),
-    "counting rule": ("/get_reward?rewarder=head&rule=majority", SAMPLE, 422, "counts"),
-    "nothing to compare": ("/get_reward?rewarder=judge", SAMPLE, 422, "group=N"),
-    "group too large": ("/get_reward?rewarder=judge&group=65", SAMPLE, 413, "at most 64"),
-    "waits for ever": ("/get_reward?rewarder=judge&group=2&wait=1e9", SAMPLE, 422, "wait"),
-    "no such set": ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://x/q1"}, 422, "sums"),
-    "no such id": ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/x"}, 422, "'x'"),
-    "another prompt": (
-        "/get_reward?rewarder=head", {**ROLLOUT, "prompts": ["x"]}, 422, "begin with its prompt"
-    ),
-    "unequal lists": ("/get_reward?rewarder=head", {**ROLLOUT, "labels": ["a", "b"]}, 422, "len"),
-    "no body": ("/get_reward?rewarder=head", {}, 422, "query"),
+    "no rewarder named": ("/get_reward", ONE, 422, "rewarder=NAME"),
+    "unknown rewarder": ("/get_reward?rewarder=nobody", ONE, 404, "nobody"),
+    "unknown setting": ("/get_reward?rewarder=head&grop=8", ONE, 422, "grop"),
+    "counting rule": ("/get_reward?rewarder=head&rule=majority", ONE, 422, "counts"),
+    "nothing to compare": ("/get_reward?rewarder=judge", ONE, 422, "in one request"),
+    "group too large": ("/get_reward?rewarder=judge", [SAMPLE] * 65, 413, "at most 64"),
+    "no such set": ("/get_reward?rewarder=head", [{**SAMPLE, "label": "bon://x/q1"}], 422, "sums"),
+    "no such id": ("/get_reward?rewarder=head", [{**SAMPLE, "label": "bon://sums/x"}], 422, "'x'"),
+    "no list": ("/get_reward?rewarder=head", [], 422, ""),
+    "no text": ("/get_reward?rewarder=head", [{**SAMPLE, "response": 7}], 422, ""),
+    "half a character": ("/get_reward?rewarder=head", [{**SAMPLE, "response": "\ud800"}], 422, ""),
+    "no body": ("/get_reward?rewarder=head", {}, 422, "samples"),
     "long text": (
-        "/get_reward?rewarder=head", {**SAMPLE, "response": "x" * 300_000}, 413, "300000"
+        "/get_reward?rewarder=head", [{**SAMPLE, "response": "x" * 300_000}], 413, "300000"
     ),
     "image of a file": (
         "/get_reward?rewarder=head",
-        {**SAMPLE, "prompt": asks(image="file:///etc/passwd")}, 422, "data URL",
+        [{**SAMPLE, "prompt": asks(image="file:///etc/passwd")}], 422, "data URL",
     ),
 }  # fmt: skip
 
@@ -169,25 +113,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(trainer, name):
     path, body, status, words = REFUSED[name]
-    refused(trainer.post(path, json=body), status, words)
-
-
-def test_a_token_in_the_path_opens_the_reward_routes_and_is_not_logged(settings, caplog):
-    closed = with_sets(settings).model_copy(update={"auth": True})
-    with idle(closed) as client:
-        service = client.app.state.service
-        token, reader = service.tokens.add("t", "submit"), service.tokens.add("r", "read")
-        caplog.set_level("INFO", "bon.access")
-        path = "get_reward?rewarder=head"
-        assert client.post(f"/t/{token}/{path}", json=SAMPLE).status_code == 200
-        assert client.post(f"/{path}", json=SAMPLE).status_code == 401
-        assert client.post(f"/t/wrong/{path}", json=SAMPLE).status_code == 401
-        assert client.post(f"/t/{reader}/{path}", json=SAMPLE).status_code == 403
-        assert client.post(f"/t/{token}/v1/validations", json={}).status_code == 401
-        assert client.get(f"/t/{token}/v1/validations").status_code in (401, 404)
-        lines = [r.getMessage() for r in caplog.records if r.name == "bon.access"]
-        assert "POST /get_reward" in lines
-        assert not any(token in line for line in lines if "/v1/validations" not in line)
+    content = json.dumps({"samples": body} if isinstance(body, list) and body else body)
+    headers = {"content-type": "application/json"}
+    refused(trainer.post(path, content=content, headers=headers), status, words)
 
 
 # ------------------------------------------------------------------ questions by id
@@ -201,7 +129,12 @@ def test_a_label_brings_the_question_with_its_images(settings):
     sets = {**SETS, "seen": {"benchmark": "multiple_choice", "path": "files/seen.jsonl"}}
     ready = online_settings(settings, sets=sets).model_copy(update={"base": settings.data})
     with idle(ready) as client:
-        address = "/get_reward?rewarder=head&key=r"
+        address = "/get_reward?rewarder=head"
+
+        def unseen(sample):
+            answer = good(client.post(address, json={"samples": [sample]}))
+            return answer["extra_logs"]["no_image"] == [1]
+
         for label in (
             "bon://seen/one%20two",
             "red|bon://seen/one%20two",
@@ -209,11 +142,8 @@ def test_a_label_brings_the_question_with_its_images(settings):
             json.dumps({"bon": "bon://seen/one%20two"}),
         ):
             body = {"prompt": "whatever was templated", "response": "A", "label": label}
-            assert good(client.post(address, json=body))["no_image"] == 0
-        plain = {**SAMPLE, "prompt": "tell me about bon://seen/nothing", "label": None}
-        assert good(client.post(address, json=plain))["no_image"] == 1
-        only = {"prompt": "bon://seen/one%20two", "response": "A"}
-        assert good(client.post(address, json=only))["no_image"] == 0
+            assert not unseen(body)
+        assert unseen({**SAMPLE, "prompt": "tell me about bon://seen/nothing", "label": None})
         with sqlite3.connect(settings.data / FILE) as db:
             items = db.execute("SELECT DISTINCT item FROM judgements").fetchall()
         assert len(items) == 2  # the named question, however it is named, and the plain prompt
@@ -232,73 +162,31 @@ def test_a_set_that_cannot_be_read_stops_the_start(settings):
 
 # ------------------------------------------------------------------ groups
 
-
-def at_once(client, address, responses, label="bon://sums/q3"):
-    """One request for each response, all open at the same time."""
-
-    def ask(text):
-        body = {"prompt": "", "response": text, "label": label}
-        return good(client.post(address, json=body))
-
-    with ThreadPoolExecutor(len(responses)) as pool:
-        return list(pool.map(ask, responses))
-
-
 TEXTS = ["six", "seven", "eight", "six"]
 
 
 @pytest.mark.parametrize("rule", ["round_robin", "knockout", "copeland"])
-def test_one_response_per_request_is_judged_with_the_others(trainer, rule):
-    address = f"/get_reward?rewarder=judge&group=4&key=r&rule={rule}&scale=rank"
-    result = at_once(trainer, address, TEXTS)
-    assert [row["group_size"] for row in result] == [4] * 4
-    assert result[0]["r"] == result[3]["r"]  # the same text is the same response
-    assert sum(row["r"] for row in result) == pytest.approx(2)
-
-
-def test_missing_and_late_members(trainer):
-    address = "/get_reward?rewarder=judge&group=3&wait=0.6&key=r"
-    started = time.monotonic()
-    first = at_once(trainer, address, ["one", "two"])
-    assert time.monotonic() - started >= 0.5
-    assert [row["group_size"] for row in first] == [2, 2]
-    assert len(trainer.app.state.reward_judge.groups) == 1  # still open for the one that is late
-    (late,) = at_once(trainer, address, ["three"])
-    assert late["group_size"] == 3
-    assert late["cached"] == 2  # the pair that was judged is not judged again
-    assert len(trainer.app.state.reward_judge.groups) == 0
-    alone = trainer.post(
-        "/get_reward?rewarder=judge&group=3&wait=0.1", json={**SAMPLE, "label": "bon://sums/q4"}
-    )
-    refused(alone, 503, "nothing to compare")
-    assert alone.headers["retry-after"] == "1"
-    time.sleep(0.3)
-    assert len(trainer.app.state.reward_judge.groups) == 0  # and forgotten
-
-
-def test_groups_of_one_batch_and_copies_alone(trainer):
+def test_responses_to_one_question_are_judged_together(trainer, rule):
     labels = ["bon://sums/q1", "bon://sums/q2"]
-    samples = [{"prompt": "", "response": t, "label": lab} for lab in labels for t in TEXTS]
-    address = "/get_reward?rewarder=judge&group=4&scale=win_rate"
+    samples = [{"prompt": "", "response": t, "label": lab} for t in TEXTS for lab in labels]
+    address = f"/get_reward?rewarder=judge&rule={rule}"
     result = good(trainer.post(address, json={"samples": samples}))
     assert result["extra_logs"]["group_size"] == [4] * 8
-    assert all(0 <= value <= 1 for value in result["rewards"])
+    for rewards in (result["rewards"][::2], result["rewards"][1::2]):
+        assert all(0 <= value <= 1 for value in rewards)
+        assert rewards[0] == rewards[3]  # the same text is the same response
+        assert len(set(rewards)) > 1
     copies = [{**SAMPLE, "response": "the same"}] * 4
     result = good(trainer.post(address, json={"samples": copies}))
     assert result["rewards"] == [0.5] * 4
     assert result["extra_logs"]["tokens"] == [0] * 4
 
 
-def test_a_failing_caller_costs_the_others_no_rewards(settings):
-    """A judge that fails is an error for all of its group, and for nobody else."""
+def test_a_judge_that_fails_is_an_error(settings):
     broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
     with idle(with_sets(settings, rewarders=[broken, HEAD])) as client:
-        address = "/get_reward?group=2&key=r&rewarder="
-        body = {**SAMPLE, "label": "bon://sums/q1"}
-        with ThreadPoolExecutor(2) as pool:
-            created = [pool.submit(client.post, f"{address}broken", json=body) for _ in range(2)]
-            assert [item.result().status_code for item in created] == [502, 502]
-        assert len({row["r"] for row in at_once(client, f"{address}head", ["a", "b"])}) == 2
+        assert client.post("/get_reward?rewarder=broken", json=ONE).status_code == 502
+        assert client.post("/get_reward?rewarder=head", json=ONE).status_code == 200
 
 
 # ------------------------------------------------------------------ never a silent zero
@@ -307,15 +195,26 @@ def test_a_failing_caller_costs_the_others_no_rewards(settings):
 def test_what_cannot_be_read_is_never_a_number(settings):
     with idle(with_sets(settings, rewarders=[MUTE, HEAD])) as client:
         address = "/get_reward?rewarder=mute"
-        refused(client.post(address, json=SAMPLE), 503, "could not be read")
-        assert good(client.post(f"{address}&on_unparsed=null", json=SAMPLE)) is None
-        null = good(client.post(f"{address}&on_unparsed=null", json=ROLLOUT))
+        refused(client.post(address, json=ONE), 503, "could not be read")
+        null = good(client.post(f"{address}&on_unparsed=null", json=ONE))
         assert null["rewards"] == [None]
         assert null["extra_logs"]["parsed"] == [0.0]
-        refused(client.post(f"{address}&on_unparsed=mean", json=SAMPLE), 503, "could not be read")
-        for scale in ("rank", "win_rate"):
-            alone = f"/get_reward?rewarder=head&scale={scale}&on_unparsed=null"
-            assert good(client.post(alone, json=SAMPLE)) is None
+
+
+def said(first, second, outcome):
+    return Judgement("k", "r", "s", "question", "i", first, second, 0, outcome)
+
+
+def test_consistency_and_parsed_share():
+    assert consistency([]) == 1
+    assert parsed_share([]) == 1
+    turned = [said("a", "b", "first"), said("b", "a", "second")]
+    stuck = [said("a", "c", "first"), said("c", "a", "first")]
+    assert consistency(turned) == 1
+    assert consistency(turned + stuck) == 0.5
+    assert consistency([said("a", "b", "first"), said("b", "a", "tie")]) == 1
+    assert consistency([said("a", "b", "first"), said("b", "a", "unparsed")]) == 1
+    assert parsed_share([*turned, said("a", "b", "unparsed"), said("a", "b", "error")]) == 0.5
 
 
 # ------------------------------------------------------------------ what is kept
@@ -333,3 +232,46 @@ def test_every_judgement_is_kept_and_reused(settings):
         rows = db.execute("SELECT outcome, text FROM judgements").fetchall()
     assert len(rows) == 6
     assert all("Overall Judgment" in text for _, text in rows)
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b'{"samples": NaN}'])
+def test_odd_bodies_are_refused(trainer, content):
+    path, headers = "/get_reward?rewarder=head", {"content-type": "application/json"}
+    assert trainer.post(path, content=content, headers=headers).status_code in (400, 422)
+
+
+def test_of_judgements_that_come_at_once_a_bad_one_alone_fails(tmp_path):
+    store = JudgementStore(tmp_path / FILE)
+
+    async def add(number, score):
+        judgement = Judgement(
+            f"j{number}", "x", "x", "question", f"q{number}", "k", None, 0, "scored", score
+        )
+        await store.add([judgement])
+
+    async def everyone():
+        return await asyncio.gather(
+            *(add(n, "\ud800" if n == 7 else 1.0) for n in range(40)), return_exceptions=True
+        )
+
+    result = asyncio.run(everyone())
+    assert [n for n, item in enumerate(result) if item is not None] == [7]
+    item = Item("question", "q1", "", (), {"k": "yes"})
+    assert [row.score for row in asyncio.run(store.judged("x", item))] == [1.0]
+    store.close()
+
+
+def test_a_reward_request_passes_nine_files_of_the_service(trainer):
+    passed = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            passed.add(frame.f_code.co_filename)
+
+    assert trainer.post("/get_reward?rewarder=head", json=ONE).status_code == 200  # loaded
+    trainer.portal.call(sys.setprofile, note)  # of the thread that serves
+    samples = {"samples": [{**SAMPLE, "response": text} for text in ("4", "5")]}
+    assert trainer.post("/get_reward?rewarder=judge", json=samples).status_code == 200
+    trainer.portal.call(sys.setprofile, None)
+    walk = {path for path in passed if path.startswith(str(Path(bon.service.__file__).parent))}
+    assert 3 <= len(walk) <= 9, walk

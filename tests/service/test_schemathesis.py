@@ -10,7 +10,7 @@ from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
 from tests.service.server import serving
 from tests.service.test_online import CARDS, OPTIONS, asks
-from tests.service.test_rewards import ROLLOUT, SAMPLE, SETS
+from tests.service.test_rewards import ONE, SAMPLE, SETS
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 hypothesis = pytest.importorskip("hypothesis")
@@ -30,11 +30,9 @@ BODIES = {
 }
 """Valid bodies of the operations that start no validation."""
 REWARDED = [
-    ("/get_reward?rewarder=head", ROLLOUT),
-    ("/get_reward?rewarder=head&scale=raw", SAMPLE),
-    ("/get_reward?rewarder=head&key=score", SAMPLE),
-    ("/get_reward?rewarder=head&scale=rank", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
-    ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
+    ("/get_reward?rewarder=head", ONE),
+    ("/get_reward?rewarder=judge", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
+    ("/get_reward?rewarder=head", {"samples": [{**SAMPLE, "label": "bon://sums/q1", "more": 1}]}),
 ]
 PATHS = {"table": "pairs"}
 

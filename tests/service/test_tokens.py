@@ -11,7 +11,6 @@ from bon.core.errors import BonError
 from bon.service.app import welcome
 from bon.service.server.access import check_access, first_token
 from bon.service.server.logs import JsonLines, TextLines, redact
-from bon.service.server.middleware import REWARDS
 from bon.service.server.state import open_service
 from bon.service.settings import ROLES
 from tests.service.conftest import experiment
@@ -173,6 +172,9 @@ def test_the_command_line_makes_lists_and_revokes(tmp_path):
     listed = run(command_line, ["token", "list", *data]).output
     assert "ann" in listed
     assert token not in listed
+    for expires in ("30", "d", "0d", "-1d", "1y", "²d", "999999d"):
+        refused = run(command_line, ["token", "add", "x", f"--expires={expires}", *data])
+        assert "write 90m, 12h, 30d or 8w" in str(refused.exception)
     run(command_line, ["token", "revoke", "ann", *data])
     assert "ann" not in run(command_line, ["token", "list", *data]).output
     with sqlite3.connect(tmp_path / "service.sqlite") as db:
@@ -204,7 +206,7 @@ ROLE_SUBMIT = {
     *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume", "extend")),
     *(f"POST /v1/{what}" for what in ("score", "rank", "chat/completions")),
     "GET /v1/models", "GET /v1/models/{name}",
-    f"POST {REWARDS}",
+    "POST /get_reward",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from bon.engines.hf.engine import TransformersEngine
 from bon.engines.processors import load_processor
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, Tuning
-from bon.exports import layouts
+from bon.exports.layouts import write_trl
 from bon.exports.preferences import Contrast
 from tests.engines.tiny_checkpoint import make_checkpoint
 
@@ -45,10 +45,9 @@ EXAMPLES = [
 SETTINGS = {
     "warmup": 0,
     "accumulate": 1,
-    "max_tokens": 8,
     "trainer": {"use_cpu": True, "bf16": False},
 }
-OWN = {"steps": 1, "batch": 3, "rate": 1e-4, "beta": 0.3, "group": 3}
+OWN = {"steps": 1, "batch": 3, "rate": 1e-4, "beta": 0.3}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def folder(tmp_path_factory):
         Contrast(question, "p", "arm", e.messages, e.chosen, e.rejected or "", 1.0, 0.0)
         for e in EXAMPLES
     ]
-    layouts.write_parquet(rows, layouts.Target(folder, folder, "arm", True))
+    write_trl(rows, folder, "arm", images=True)
     return folder
 
 
@@ -127,29 +126,6 @@ def test_dpo_has_the_same_loss(folder, engine, lora):
     ours = fine_tuning.batch_loss(engine, EXAMPLES, Tuning("dpo", 1, 3, 0.0, beta=0.3), reference)
     assert abs(ours.item() - 0.6931) > 0.005  # not where policy and reference agree
     assert loss == pytest.approx(ours.item(), abs=1e-4)
-
-
-REWARDS = {"A red circle": 1.0, "No": 0.25, "Answer: B": -0.5}
-
-
-def test_grpo_takes_its_rewards_from_the_file_of_the_arm(folder, engine):
-    """TRL rewards and scores our responses: three to one prompt, images and all."""
-    (folder / "arm.reward.py").write_text(
-        f"def bon_reward(prompts, completions, **_):\n"
-        f"    return [{REWARDS}[c[0]['content']] for c in completions]\n"
-    )
-    theirs = trainer(folder, "grpo")
-    end = engine.tokenizer.convert_tokens_to_ids("<|im_end|>")
-    ids = [[*engine.tokenizer(t, add_special_tokens=False)["input_ids"], end] for t in REWARDS]
-    theirs._generate_single_turn = lambda *_: (ids, None)
-    batch = next(iter(theirs.get_train_dataloader()))
-    assert [row["prompt"] for row in batch] == [batch[0]["prompt"]] * 3
-    theirs.current_gradient_accumulation_steps = 1
-    inputs = theirs._prepare_inputs(batch)
-    rewards = torch.tensor(list(REWARDS.values()))
-    wanted = (rewards - rewards.mean()) / rewards.std()
-    assert inputs["advantages"].tolist() == pytest.approx(wanted.tolist(), abs=1e-3)
-    assert abs(theirs.compute_loss(theirs.model, inputs).item()) > 0.005
 
 
 def test_the_script_trains_merges_and_resumes(folder):

@@ -40,8 +40,6 @@ GROUPS, SIZE, CONNECTIONS = 128, 8, 64
 PATHS = (
     "/v1/score",
     "/get_reward?rewarder=head",
-    "/get_reward?rewarder=head&group=8&scale=rank",
-    "/get_reward?rewarder=judge&group=8&scale=win_rate",
 )
 HEAD = "mini-scalar-b"
 QUESTIONS = {"benchmark": "mmmu_pro", "path": "files/miniature/questions.parquet", "limit": 24}
@@ -53,7 +51,7 @@ def body(path: str, group: int, place: int) -> dict[str, Any]:
     if path == "/v1/score":
         messages = [{"role": "user", "content": question}]
         return {"rewarder": "head", "messages": messages, "candidates": [answer]}
-    return {"prompt": question, "response": answer, "label": ""}
+    return {"samples": [{"prompt": question, "response": answer, "label": ""}]}
 
 
 async def ask_all(server: Server, path: str, bodies: list[dict[str, Any]]) -> None:
@@ -144,7 +142,7 @@ def miniature() -> None:
     wanted = {**online, "sets": {"mini": {**QUESTIONS, "path": str(data / QUESTIONS["path"])}}}
     with serving(folder, online=wanted) as server:
         path = f"/get_reward?rewarder={HEAD}"
-        asyncio.run(ask_all(server, path, [{"prompt": "x", "response": "warm", "label": ""}]))
+        asyncio.run(ask_all(server, path, [{"samples": [{"prompt": "x", "response": "warm"}]}]))
         began = time.perf_counter()
         bodies = [
             {"samples": [{"prompt": "", "response": t, "label": name} for t in said]}

@@ -99,9 +99,7 @@ def main(options: argparse.Namespace) -> None:
             time.sleep(0.1)
         address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         scope: dict[str, Any] = {}
-        scale = "win_rate" if "pair" in options.rewarder else "raw"
-        settings = {"rewarder": options.rewarder, "scale": scale}
-        exec(reward_function("trl", address, **settings), scope)
+        exec(reward_function("trl", address, rewarder=options.rewarder), scope)
         began = time.perf_counter()
         path = str(data / questions["path"])
         rows = dataset(data, path, options.questions, options.images)

@@ -19,15 +19,10 @@ IMAGES = [f"image_{i}" for i in range(1, 8)]
 
 
 def write_rows(folder: Path = FOLDER, stored: Path = PAIRS) -> None:
-    """Write questions.jsonl, pairs.jsonl and uplift_questions.jsonl, scenes in place of images."""
+    """Write questions.jsonl and pairs.jsonl, scenes in place of images."""
     responses = stored_pairs(stored)
-    other = [
-        {k: v for k, v in row.items() if k not in ("explanation", "img_type")}
-        for row in questions(300, seed=5)
-    ]
     tables = {
         "questions": questions(200),
-        "uplift_questions": other,
         "pairs": pairs(min(300, len(responses)), 0, responses),
     }
     for name, rows in tables.items():

@@ -127,8 +127,6 @@ class AnnotationQueue:
         self._stamp: tuple[int, ...] = ()
         self._items: dict[str, Labellable] = {}
         self._images: dict[str, Path] = {}
-        self._events: list[Annotation] = []
-        self._events_stamp: tuple[int, ...] = ()
 
     @property
     def bench(self) -> Workbench:
@@ -186,7 +184,6 @@ class AnnotationQueue:
                 event=submission.event,
             )
             add(self.bench.annotations_path, row)
-            self._events_stamp = ()
             if choice == WITHDRAWN:
                 self._lease(item.key, annotator)
             elif self._leases.get(annotator, ("", 0.0))[0] == item.key:
@@ -233,18 +230,10 @@ class AnnotationQueue:
             raise BonError(f"the choice is none of the {len(shown)} shown")
         return choices[submission.choice]
 
-    def _history(self) -> list[Annotation]:
-        """All events, reloaded when the database changed, whoever changed it."""
-        path = self._bench.annotations_path
-        stamp = _stamp(path, path.with_name(f"{path.name}-wal"))
-        if stamp != self._events_stamp:
-            self._events, self._events_stamp = history(path), stamp
-        return self._events
-
     def _annotations(self) -> list[Annotation]:
         """The annotations that count, in the order of their last event."""
         last: dict[tuple[str, str], Annotation] = {}
-        for row in self._history():
+        for row in history(self._bench.annotations_path):
             last.pop((row.annotator, row.item), None)
             last[row.annotator, row.item] = row
         return [row for row in last.values() if row.choice != WITHDRAWN]

@@ -156,26 +156,6 @@ def references(engine: TransformersEngine, examples: Sequence[Example]) -> list[
     return rows
 
 
-def divergence(
-    settings: TransformersSettings, trained: str, examples: Sequence[Example]
-) -> list[float]:
-    """Return log-probabilities of responses by a trained checkpoint, minus those before.
-
-    Over its own samples at temperature 1, their mean estimates KL(trained ‖ untrained) in nats.
-    """
-    sums = []
-    for model in (trained, settings.model):
-        engine = TransformersEngine(settings.model_copy(update={"model": model}))
-        engine.model.eval()
-        rows: list[float] = []
-        with torch.no_grad():
-            for start in range(0, len(examples), 32):
-                rows += log_probabilities(engine, examples[start : start + 32])[0].tolist()
-        asyncio.run(engine.close())
-        sums.append(rows)
-    return [after - before for after, before in zip(*sums, strict=True)]
-
-
 def _job(engine: TransformersEngine, messages: tuple[Message, ...], response: str) -> Job:
     request = ScoreRequest((*messages, Message("assistant", (response,))))
     job = Job("likelihood", request, None, None)  # type: ignore[arg-type]  # nobody awaits it

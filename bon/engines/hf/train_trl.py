@@ -1,13 +1,10 @@
 """Train arms of `bon uplift --export` with TRL: `python train_trl.py arms.yaml [LABEL ...]`.
 
-GRPO takes its rewards from `bon serve`, by the function `bon_reward` of ARM.reward.py.
-
 A label is ARM.METHOD.SEED; all by default. Runs without bon: `pip install trl peft datasets pillow
 pyyaml torchvision`. A finished arm is not trained again. Checkpoints are whole (LoRA merged), for
 `bon uplift RUN QUESTIONS --add LABEL=FOLDER`.
 """
 
-import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -26,8 +23,7 @@ def main(path: Path, names: list[str]) -> None:
             for arm in settings["arms"]:
                 label = f"{arm}.{method}.{seed}"
                 out = path.parent / "checkpoints" / label
-                selected = label in names if names else method != "grpo" or reward_file(path, arm)
-                if selected and not (out / DONE).exists():
+                if label in (names or [label]) and not (out / DONE).exists():
                     train(path.parent / f"{arm}.parquet", out, method, seed, own, settings)
 
 
@@ -50,20 +46,6 @@ def train(
     else:
         load_processor(settings["model"]).save_pretrained(out)
     trainer.state.save_to_json(str(out / DONE))
-
-
-def reward_file(beside: Path, arm: str) -> Path | None:
-    """Return the file of an arm's reward function; arms without a rewarder have none."""
-    path = beside.with_name(f"{arm}.reward.py")
-    return path if path.is_file() else None
-
-
-def reward_of(file: Path) -> Any:
-    """Return the reward function of an arm's data file."""
-    path = reward_file(file, file.stem)
-    if path is None:
-        raise SystemExit(f"{file.stem} has no {file.stem}.reward.py: bon client trl --rewarder …")
-    return runpy.run_path(str(path))["bon_reward"]
 
 
 def load_processor(model: str) -> Any:
@@ -130,19 +112,6 @@ def make_trainer(
         "processing_class": processor,
         "peft_config": lora,
     }
-    if method == "grpo":
-        columns = [c for c in ("images", "prompt") if c in data.column_names]
-        arguments = trl.GRPOConfig(
-            num_generations=own["group"],
-            max_completion_length=settings["max_tokens"],
-            beta=0.0,
-            **common,
-        )
-        prompts = data.select_columns(columns)
-        rewards = reward_of(file)
-        return trl.GRPOTrainer(
-            train_dataset=prompts, args=arguments, reward_funcs=[rewards], **rest
-        )
     common["max_length"] = None
     if method == "sft":
         rows = data.rename_column("chosen", "completion")

@@ -1,7 +1,4 @@
-"""OpenAI-style messages, and prompts as a tokenizer decodes them, as the engines take them.
-
-Images are data URLs.
-"""
+"""OpenAI-style messages as the engines take them; images are data URLs."""
 
 import asyncio
 import base64
@@ -18,7 +15,6 @@ from bon.dispatch.direct import DirectQuestion
 from bon.engines.base import ImagePart, Message, Part
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.experiment.required_form import without_turn_end
 from bon.policies.prompting import question_block
 from bon.service.errors import ApiError
 from bon.service.online.selector import Conversation
@@ -35,31 +31,6 @@ TEXT_CHARS = 200_000
 """Of a message or candidate: the longest contexts hold about as much."""
 _LARGE = 4_000_000
 _OPENING = asyncio.Semaphore(2)  # so that other requests find a thread and a core
-_TOKENS = re.compile(
-    r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|sop)>|<(?:start|end)_of_turn>|\[(?:PAD|gMASK)\]"
-)
-_IMAGES = re.compile(
-    r"<\|(?:image|vision)_\w{1,20}\|>|<\|image\|>|<IMG_CONTEXT>|<img>(?=<IMG)|</img>|<image>\n?"
-)
-_HEADS = [
-    re.compile(head, re.IGNORECASE)
-    for head in (
-        r"<\|im_start\|>(\w+)\n",
-        r"<\|start_header_id\|>(\w+)<\|end_header_id\|>",
-        r"<start_of_turn>(\w+)\n",
-        r"<\|im_\w{1,20}\|>(\w+)<\|im_middle\|>",
-        r"<[|｜](system|user|assistant)[|｜]>",
-        r"\[(/?INST)\]",
-        r"(?:^|(?<=\s))(USER|ASSISTANT):(?=\s|$)",
-    )
-]
-"""How a turn begins in the templates of Qwen, Llama, Gemma, Kimi, Phi and DeepSeek, Mistral, and
-LLaVA; the group names whose turn it is."""
-_ROLES = {"inst": "user", "/inst": "assistant", "model": "assistant"} | dict.fromkeys(
-    ("tool", "ipython"),
-    "user",  # as Qwen's own template shows what tools return
-)
-_OPEN = re.compile(r"\s*(?:<think>\s*(?:</think>\s*)?)?")
 _DATA_URL = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
 
 
@@ -186,33 +157,3 @@ def check_text(text: str, what: str) -> None:
     except UnicodeEncodeError:
         message = f"{what} holds half of a surrogate pair"
         raise ApiError(422, message, "send valid Unicode") from None
-
-
-# ------------------------------------------------------------------ decoded prompts
-
-
-def decoded(prompt: str, query: str) -> tuple[str | list[dict[str, str]], str]:
-    """Split a decoded rollout into its prompt and response, without special tokens."""
-    if not query.startswith(prompt):
-        raise ApiError(422, "a query does not begin with its prompt", "send both undecorated")
-    response = without_turn_end(query[len(prompt) :]).strip()
-    return _turns(prompt) or _TOKENS.sub("", prompt).strip(), response
-
-
-def _turns(prompt: str) -> list[dict[str, str]]:
-    """Return the turns of a prompt that opens the assistant's; none where no template fits."""
-    for head in _HEADS:
-        start, *parts = head.split(prompt)
-        if not parts or not _OPEN.fullmatch(parts.pop()):
-            continue
-        roles = ["system", *(_ROLES.get(name.lower(), name.lower()) for name in parts[::2])]
-        texts = [_TOKENS.sub("", start), *map(without_turn_end, parts[1::2])]
-        turns = [
-            {"role": role, "content": text}
-            for role, piece in zip(roles, texts, strict=False)
-            if (text := _IMAGES.sub("", piece).strip())
-        ]
-        known = {"system", "user", "assistant"}.issuperset(roles) and roles[-1] == "assistant"
-        if known and turns and turns[-1]["role"] == "user":
-            return turns
-    return []

@@ -1,7 +1,7 @@
 """What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
 
-Trainers (OpenRLHF, slime, `bon client`'s files) get the judging of online Best-of-N, in groups and
-scaled.
+Trainers (`bon client`'s files) get the judging of online Best-of-N: the responses to a
+question that come in one request are judged together.
 """
 
 import asyncio
@@ -9,10 +9,8 @@ import json
 import logging
 import os
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -21,16 +19,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
     JsonValue,
-    Tag,
-    TypeAdapter,
-    ValidationError,
 )
 
 from bon.benchmarks import load_questions
@@ -41,6 +34,7 @@ from bon.core.images import ImageStore
 from bon.core.records import Judgement, Question
 from bon.engines.base import ImagePart, Message
 from bon.experiment.config import DatasetSpec
+from bon.experiment.required_form import without_turn_end
 from bon.policies.prompting import question_block
 from bon.service.api.common import ONLINE_ERRORS, Submitter, run_models, selector_of
 from bon.service.api.messages import (
@@ -50,22 +44,17 @@ from bon.service.api.messages import (
     Options,
     check_text,
     conversation,
-    decoded,
 )
 from bon.service.errors import ApiError
-from bon.service.online.group_batching import Groups
 from bon.service.online.selector import Conversation, Selector, Usage
 
 log = logging.getLogger("bon.service")
 router = APIRouter(tags=["online"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
-_MESSAGES: TypeAdapter[Any] = TypeAdapter(Messages)
 _NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
 QuestionSets = Mapping[str, Mapping[str, Question]]
 """The operator's question sets, by name and by the questions' ids; images stay on disk."""
 Floats = list[float | None]
-Scale = Literal["raw", "rank", "win_rate"]
-OnUnparsed = Literal["error", "null", "mean"]
 _TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
 """The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
 
@@ -120,12 +109,8 @@ class RewardQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     rewarder: str = Field("", max_length=200, description="its name; empty where there is one only")
     rule: str | None = Field(None, max_length=50)
-    group: int = Field(1, ge=1, le=1024, description="responses of a question judged together")
-    wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
-    scale: Scale = "raw"
-    on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
-    key: str = Field(
-        "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
+    on_unparsed: Literal["error", "null"] = Field(
+        "error", description="what stands where no reward could be had"
     )
 
 
@@ -136,168 +121,85 @@ class Rollout(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RatedGroup:
-    """A group of responses with their rewards on the requested scale, and the quality of judging.
+class Reward(NamedTuple):
+    """A response's reward, and the quality of the judging of all responses to its question.
 
-    A reward is None if no judgement could be parsed, or there was nothing to compare with.
-    parsed: share of judgements that were parsed. consistency: share of pairs with the same verdict
-    in both orders, if any.
+    value: None if no judgement could be parsed, or there was nothing to compare with. logs: numbers
+    alone, of which trainers make tensors.
     """
 
-    rewards: Floats
-    parsed: float
-    consistency: float | None
-    usage: Usage
-    images: int
-
-
-class Reward(NamedTuple):
-    """A sample's reward, if any, and the group it was judged in."""
-
     value: float | None
-    group: RatedGroup
-
-
-class RolloutBatch(Open):
-    """OpenRLHF's body: `query` is a prompt with its response, as the tokenizer decodes them."""
-
-    query: list[str] = Field(min_length=1, max_length=MAX_SAMPLES)
-    prompts: list[str] = Field(min_length=1, max_length=MAX_SAMPLES)
-    labels: list[JsonValue] = Field(default_factory=list, max_length=MAX_SAMPLES)
+    logs: dict[str, float]
 
 
 class RolloutSample(Open):
-    """slime's body: one sample; `prompt` is a text or messages."""
+    """One response; `prompt` is a text or messages."""
 
-    prompt: str | list[Any]
+    prompt: str | Messages
     response: str
     label: JsonValue = None
 
 
 class SampleBatch(Open):
-    """The body of `bon client`'s files."""
+    """A body of `/get_reward`: the responses to a question are judged together."""
 
     samples: list[RolloutSample] = Field(min_length=1, max_length=MAX_SAMPLES)
 
 
-def _keys(body: Any) -> set[str]:
-    """The keys that tell the bodies apart."""
-    if isinstance(body, BaseModel):
-        body = vars(body)
-    return set(body) if isinstance(body, dict) else set()
-
-
-RewardBody = Annotated[
-    Annotated[RolloutBatch, Tag("query")]
-    | Annotated[RolloutSample, Tag("response")]
-    | Annotated[SampleBatch, Tag("samples")],
-    Discriminator(lambda body: max({"samples", "response"} & _keys(body), default="query")),
-]
-
-
 @router.post("/get_reward")
 async def get_reward(
-    body: RewardBody,
+    body: SampleBatch,
     query: Annotated[RewardQuery, Query()],
     request: Request,
     _: Submitter,
-) -> Any:
-    """Return rewards in the form of the body's protocol, with the quality of the judging."""
-    if isinstance(body, RolloutBatch):
-        labels = body.labels or [None] * len(body.query)
-        if not len(body.query) == len(body.prompts) == len(labels):
-            raise ApiError(422, "query, prompts and labels have different lengths")
-        pairs = map(decoded, body.prompts, body.query)
-        samples = [(*pair, label) for pair, label in zip(pairs, labels, strict=True)]
-    else:
-        rows = body.samples if isinstance(body, SampleBatch) else [body]
-        samples = [(row.prompt, row.response, row.label) for row in rows]
-    rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
-    rewards = await _give_rewards(request, query, rollouts)
-    values, logs = [reward.value for reward in rewards], [_logs(reward.group) for reward in rewards]
-    if isinstance(body, RolloutSample):
-        return {query.key: values[0], **logs[0]} if query.key else values[0]
-    return {
-        "rewards": values,
-        "scores": values,
-        "extra_logs": {name: [row[name] for row in logs] for name in logs[0]},
-    }
-
-
-async def _give_rewards(
-    request: Request, query: RewardQuery, samples: Sequence[Rollout]
-) -> list[Reward]:
-    """Judge the samples."""
-    selector, judge = selector_of(request), request.app.state.reward_judge
+) -> dict[str, Any]:
+    """Return a reward per sample, with the quality of the judging."""
+    selector = selector_of(request)
+    samples = await asyncio.gather(*(_rollout(request, sample) for sample in body.samples))
     known = sorted(selector.rewarders)
     if not query.rewarder and len(known) != 1:
         fix = f"add rewarder=NAME to the address: {', '.join(known)}"
         raise ApiError(422, "no rewarder is named", fix)
     rewarder = query.rewarder or known[0]
     rule = selector.judging_rule(rewarder, query.rule)
-    query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
-    _check(request, query, samples)
-    owner, usage = request.scope["identity"].name, Usage()
-    work = partial(judge.rewards, owner, query, samples, usage)
+    _check(selector, rewarder, rule, samples)
+    work = partial(give_rewards, selector, rewarder, rule, samples)
     rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
         problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "
         problem += "not be read, or there was nothing to compare with"
-        fix = "on_unparsed=null answers null for them, on_unparsed=mean their group's mean"
-        raise ApiError(503, problem, fix, retry=1)
-    return rewards
-
-
-def _logs(group: RatedGroup) -> dict[str, float]:
-    """Return the quality of a group's judging as numbers alone: trainers make tensors of them."""
+        raise ApiError(503, problem, "on_unparsed=null answers null for them", retry=1)
     return {
-        "parsed": group.parsed,
-        "consistency": 1.0 if group.consistency is None else group.consistency,
-        "cached": group.usage.cached_judgements,
-        "tokens": group.usage.tokens()["total_tokens"],
-        "group_size": len(group.rewards),
-        "no_image": float(not group.images),
+        "rewards": [reward.value for reward in rewards],
+        "extra_logs": {name: [reward.logs[name] for reward in rewards] for name in rewards[0].logs},
     }
 
 
-def _check(request: Request, query: RewardQuery, samples: Sequence[Rollout]) -> None:
-    selector, rewarder = selector_of(request), query.rewarder
+def _check(selector: Selector, rewarder: str, rule: str, samples: Sequence[Rollout]) -> None:
     for sample in samples:
         check_text(sample.text, "a response")
     counts = Counter(s.question.key for s in samples).values()
-    if query.group > MAX_CANDIDATES or (query.group == 1 and max(counts) > MAX_CANDIDATES):
+    if max(counts) > MAX_CANDIDATES:
         raise ApiError(413, "too many responses of one question", f"at most {MAX_CANDIDATES}")
-    if query.group == 1 and needs_group(selector, rewarder, query.rule or "") and min(counts) < 2:
+    if RULES[rule].judged and not _scores_alone(selector, rewarder) and min(counts) < 2:
         problem = f"{rewarder} compares responses, and here is a question with one alone"
-        fix = "add group=N to the address: N responses of a question are then judged together"
-        raise ApiError(422, problem, fix)
-    # The other responses of an incomplete group are assumed to be as long.
-    size = max(query.group, *counts)
+        raise ApiError(422, problem, "send all responses to a question in one request")
     longest = max(len(sample.text) for sample in samples)
-    selector.check_shown(rewarder, size, size * longest)
-    if query.wait >= request.app.state.service.settings.limits.request_seconds:
-        raise ApiError(422, f"wait={query.wait:g} leaves no time for judging", "wait for less")
+    selector.check_shown(rewarder, max(counts), max(counts) * longest)
 
 
-async def _rollout(
-    request: Request, prompt: str | list[Any], response: str, label: Any = None
-) -> Rollout:
-    """Return a response to the question that its label names, or else to its prompt.
+def _scores_alone(selector: Selector, rewarder: str) -> bool:
+    """Whether a rewarder scores a response without others; a panel standardises scores."""
+    return selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
 
-    Without a label the prompt itself may be the id of a question.
-    """
-    if label is None:  # a prompt that is nothing but an id, never one that only quotes it
-        alone = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else None
-        name = alone.get("content", "") if isinstance(alone, dict) else prompt
-        is_id = isinstance(name, str) and name.startswith("bon://") and not name.split()[1:]
-        label = name if is_id else ""
-    elif not isinstance(label, str):
-        label = json.dumps(label)
-    selector_of(request)
-    owner = request.scope["identity"].name
-    if question := named_question(request.app.state.reward_judge.sets, label, owner):
+
+async def _rollout(request: Request, sample: RolloutSample) -> Rollout:
+    """Return a response to the question that its label names, or else to its prompt."""
+    label = sample.label if isinstance(sample.label, str) else json.dumps(sample.label)
+    owner, prompt = request.scope["identity"].name, sample.prompt
+    response = without_turn_end(sample.response)
+    if question := named_question(request.app.state.question_sets, label, owner):
         return Rollout(question, response)
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
         fix = "send its prompt, or its id as the label: bon://SET/ID"
@@ -305,121 +207,57 @@ async def _rollout(
     if isinstance(prompt, str):
         check_text(prompt, "a prompt")
         return Rollout(Conversation((Message("user", (prompt,)),), owner=owner), response)
-    try:
-        messages = _MESSAGES.validate_python(prompt)
-    except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
-    return Rollout(await conversation(owner, messages), response)
+    return Rollout(await conversation(owner, prompt), response)
 
 
 # ------------------------------------------------------------------ judging
 
 
-class RewardJudge:
-    """Judges rollouts."""
+async def give_rewards(
+    selector: Selector, rewarder: str, rule: str, samples: Sequence[Rollout]
+) -> list[Reward]:
+    """Return a reward per sample, in their order."""
+    by_question: dict[str, list[int]] = {}
+    for i, sample in enumerate(samples):
+        by_question.setdefault(sample.question.key, []).append(i)
+    # A batch uses what a model does at once: it must not fill the model's queue by itself.
+    slots = asyncio.Semaphore(selector.online.scaling.max_ongoing_requests)
+    rewards: dict[int, Reward] = {}
 
-    def __init__(self, selector: Selector, sets: QuestionSets) -> None:
-        self.sets, self._selector = sets, selector
-        self.groups: Groups[RatedGroup] = Groups()
+    async def judge(indices: list[int]) -> None:
+        question, texts = samples[indices[0]].question, [samples[i].text for i in indices]
+        async with slots:
+            rated = await _rated(selector, rewarder, rule, question, texts)
+        rewards.update(zip(indices, rated, strict=True))
 
-    async def rewards(
-        self, owner: str, query: RewardQuery, samples: Sequence[Rollout], usage: Usage
-    ) -> list[Reward]:
-        """Return a reward per sample, in their order; `usage` counts this request's share.
-
-        `query` names its rewarder and rule.
-        """
-        by_question: dict[str, list[int]] = {}
-        for i, sample in enumerate(samples):
-            by_question.setdefault(sample.question.key, []).append(i)
-        size = query.group if query.group > 1 else len(samples)
-        # A batch uses what a model does at once: it must not fill the model's queue by itself.
-        slots = asyncio.Semaphore(self._selector.online.scaling.max_ongoing_requests)
-        rewards: dict[int, Reward] = {}
-
-        async def judge(indices: list[int]) -> None:
-            question, texts = samples[indices[0]].question, [samples[i].text for i in indices]
-
-            async def rate(texts: list[str]) -> RatedGroup:
-                async with slots:  # while judging, not while waiting for a group
-                    return await self._rate(query, question, texts)
-
-            start = 0
-            if query.group > len(texts):
-                key = (owner, query, question.key)
-                rated, start = await self.groups.join(key, texts, query.group, query.wait, rate)
-            else:
-                rated = await rate(texts)
-            usage.add_share(rated.usage, len(texts) / len(rated.rewards))
-            for i, value in zip(indices, rated.rewards[start:], strict=False):
-                rewards[i] = Reward(value, rated)
-
-        groups = (
-            indices[start : start + size]
-            for indices in by_question.values()
-            for start in range(0, len(indices), size)
-        )
-        await asyncio.gather(*map(judge, groups))
-        return [rewards[i] for i in range(len(samples))]
-
-    async def _rate(
-        self, query: RewardQuery, question: Conversation, texts: list[str]
-    ) -> RatedGroup:
-        selector, rewarder, rule, usage = self._selector, query.rewarder, query.rule or "", Usage()
-        kind = selector.kind(rewarder)
-        scores: Floats
-        probabilities: Sequence[float] = [1 / len(texts)] * len(texts)
-        rows: list[Judgement] = []
-        copies = len(set(texts)) == 1  # nothing to compare with
-        if copies and kind == "scores" and not selector.is_panel(rewarder):
-            rows = await selector.judge(rewarder, rule, question, texts, usage)
-            scores = [mean_score(rows)] * len(texts)
-        elif copies:
-            scores = [_TRIVIAL[kind] if len(texts) > 1 else None] * len(texts)
-        else:
-            choice = await selector.choose(rewarder, rule, question, texts, usage)
-            scores, probabilities = list(choice.ranking.scores), choice.ranking.probabilities
-            rows = choice.judgements
-        rewards = filled(scaled(query.scale, kind, scores, probabilities), query.on_unparsed)
-        quality = parsed_share(rows), consistency(rows)
-        return RatedGroup(rewards, *quality, usage, len(question.images))
+    await asyncio.gather(*map(judge, by_question.values()))
+    return [rewards[i] for i in range(len(samples))]
 
 
-def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
-    """Whether one response alone cannot be judged."""
-    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
-    return not alone and RULES[rule].judged
-
-
-# ------------------------------------------------------------------ from scores to rewards
-
-
-def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[float]) -> Floats:
-    """Return a group's scores on a scale; None where a score has no other to compare with.
-
-    raw: unchanged. rank: share of the others that the rule ranks below, by choice probability and
-    then score.
-    win_rate: share of comparisons won; without pairwise comparisons, share of the others with a
-    lower score. Ties count half.
-    """
-    if scale == "raw" or (scale == "win_rate" and kind == "preferences"):
-        return list(scores)
-    known = {i: score for i, score in enumerate(scores) if score is not None}
-    rewards: Floats = [None] * len(scores)
-    if len(known) < 2:
-        return rewards
-    keys = {i: (probabilities[i] if scale == "rank" else 0.0, s) for i, s in known.items()}
-    order = sorted(keys.values())
-    for i, key in keys.items():
-        rewards[i] = (bisect_left(order, key) + bisect_right(order, key) - 1) / 2 / (len(order) - 1)
-    return rewards
-
-
-def filled(rewards: Floats, on_unparsed: OnUnparsed) -> Floats:
-    """With `mean`, replace missing rewards by the group's mean: no advantage."""
-    known = [reward for reward in rewards if reward is not None]
-    mean = fmean(known) if known and on_unparsed == "mean" else None
-    return [mean if reward is None else reward for reward in rewards]
+async def _rated(
+    selector: Selector, rewarder: str, rule: str, question: Conversation, texts: list[str]
+) -> list[Reward]:
+    """Return the rewards of the responses to one question."""
+    usage, rows = Usage(), list[Judgement]()
+    scores: Floats
+    if len(set(texts)) > 1:
+        choice = await selector.choose(rewarder, rule, question, texts, usage)
+        scores, rows = list(choice.ranking.scores), choice.judgements
+    elif _scores_alone(selector, rewarder):
+        rows = await selector.judge(rewarder, rule, question, texts, usage)
+        scores = [mean_score(rows)] * len(texts)
+    else:  # nothing to compare with
+        trivial = _TRIVIAL[selector.kind(rewarder)]
+        scores = [trivial if len(texts) > 1 else None] * len(texts)
+    logs = {
+        "parsed": parsed_share(rows),
+        "consistency": consistency(rows),
+        "cached": usage.cached_judgements,
+        "tokens": usage.tokens()["total_tokens"],
+        "group_size": len(texts),
+        "no_image": float(not question.images),
+    }
+    return [Reward(score, logs) for score in scores]
 
 
 def mean_score(rows: Sequence[Judgement]) -> float | None:
@@ -435,15 +273,18 @@ def parsed_share(rows: Sequence[Judgement]) -> float:
     return parsed / len(rows) if rows else 1.0
 
 
-def consistency(rows: Sequence[Judgement]) -> float | None:
-    """Return the share of pairs with the same verdict in both orders; ties do not contradict."""
+def consistency(rows: Sequence[Judgement]) -> float:
+    """Return the share of pairs with the same verdict in both orders; 1 without any.
+
+    Ties do not contradict.
+    """
     votes: dict[tuple[str, str], float] = {}
     for row in rows:
         if row.second is not None and row.outcome in OUTCOME_VALUE:
             pair = (row.first, row.second)
             votes[pair] = votes.get(pair, 0.0) + OUTCOME_VALUE[row.outcome] - 0.5
     pairs = [(a, b) for a, b in votes if a < b and (b, a) in votes]
-    return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else None
+    return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else 1.0
 
 
 # ------------------------------------------------------------------ question sets

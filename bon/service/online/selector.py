@@ -97,12 +97,6 @@ class Usage:
         judged = [row.num_prompt_tokens for row in rows if isinstance(row, Judgement)]
         self.prompt_tokens += max(sampled, default=0) + sum(judged)
 
-    def add_share(self, other: "Usage", share: float) -> None:
-        """Count a share of what several requests used together."""
-        self.cost += other.cost * share
-        for name in ("prompt_tokens", "completion_tokens", "cached_judgements"):
-            setattr(self, name, getattr(self, name) + round(getattr(other, name) * share))
-
     def tokens(self) -> dict[str, int]:
         """Return the counts under OpenAI's names."""
         return {

@@ -40,9 +40,7 @@ BODY_VALUES = 100_000
 BODIES = 8
 """Bodies of `limits.body_bytes` that may be in memory at once, of all requests."""
 DISCARDED_BYTES = 65_536
-REWARDS = "/get_reward"
-"""The route for trainers; one that can send no header puts its token first: /t/TOKEN/..."""
-ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/chat/completions")
+ONLINE = ("/get_reward", "/v1/score", "/v1/rank", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""
@@ -143,7 +141,6 @@ class Guard:
         # Proxies that strip the prefix, and those that keep it.
         if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
             scope["path"] = scope["path"][len(self._root) :] or "/"
-        _move_token(scope)
         scope["identity"] = None
         headers = Headers(scope=scope)
         name = headers.get("x-request-id", "")
@@ -287,15 +284,6 @@ def _address(scope: Scope) -> str:
         return str(ipaddress.ip_address((scope.get("client") or ("",))[0]))
     except ValueError:
         return "unknown"
-
-
-def _move_token(scope: Scope) -> None:
-    """Move a token in the path to the headers, before anything can log the path."""
-    _, mark, token, rest = (*scope["path"].split("/", 3), "", "", "")[:4]
-    if mark == "t" and f"/{rest}" == REWARDS:
-        scope["path"], scope["raw_path"] = REWARDS, REWARDS.encode()
-        headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
-        scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
 
 
 def _too_much(message: str, seconds: float) -> ApiError:

@@ -21,6 +21,8 @@ from bon.service.validations.jobs import Jobs, Validation
 log = logging.getLogger("bon.service")
 TICK_SECONDS = 0.25
 KILL_SECONDS = 5.0
+MAX_CRASHES = 3
+"""Of one validation's process; then it has failed."""
 
 
 @dataclass
@@ -188,7 +190,7 @@ class Supervisor:
             self._jobs.finish(key, "cancelled")
         elif ended == "cancelled":  # interrupted by a server that stopped, not by a user
             self._jobs.crashed(key, counts=False)
-        elif validation.crashes + 1 >= self._settings.max_crashes:
+        elif validation.crashes + 1 >= MAX_CRASHES:
             reason = f"{outcome['error']} ({validation.crashes + 1} times); see its log"
             self._jobs.finish(key, "failed", reason)
         else:

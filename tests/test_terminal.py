@@ -234,8 +234,6 @@ def test_results_fit_a_narrow_terminal(ran, ray_address, tmp_path):
     assert "Not shown in 60 columns: vs majority vote, benchmark (--json shows all)." in " ".join(
         reported
     )
-    stressed = bon("stress", run, "--questions", 2, cwd=tmp_path, BON_RAY_ADDRESS=ray_address)
-    assert re.search(rf"^{LONG}-0:\nattack +wins\nplain +\d", stressed.text, re.MULTILINE)
     others = tmp_path / "others.jsonl"
     others.write_text('{"id":"o","question":"How heavy?","options":["1 g","1 kg"],"answer":"A"}\n')
     exported = bon("uplift", run, others, "--export", "arms", cwd=tmp_path)

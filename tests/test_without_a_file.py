@@ -89,7 +89,7 @@ def test_tab_completes_commands_options_and_cards(folder):
     terminal.press(b'eval "$(bon --show-completion bash)"; echo do"ne"\n')
     terminal.wait_until(lambda: "done" in terminal.text)
     for typed, whole in (
-        ("bon stre", "bon stress"),
+        ("bon stat", "bon status"),
         ("bon run --pol", "bon run --policy"),
         ("bon run --rewarder r1-re", "bon run --rewarder r1-reward"),
     ):

@@ -516,7 +516,6 @@ class Judging(Strict):
         description="questions that are not judged: candidates all right or all wrong, or all with "
         "one answer",
     )
-    repeat_check: int = Field(0, ge=0, le=100_000, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
 

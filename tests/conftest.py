@@ -139,6 +139,12 @@ def one_ray(ray_address: str) -> Iterator[str]:
     ray.shutdown()
 
 
+@pytest.fixture
+def commands_on_one_ray(ray_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test starts as processes of their own runs on the session's Ray."""
+    monkeypatch.setenv("BON_RAY_ADDRESS", ray_address)
+
+
 WEIGHTS = {"slow": 30, "ray": 10, "browser": 5, "model": 3}
 
 

@@ -99,11 +99,10 @@ def test_bars_stay_below_other_lines(columns, tmp_path):
         "reward benchmark",
         "grading answers",
         "judging candidates",
-        "asking again",
     )
     assert bars(ended) == dict.fromkeys(labels, "300/300")
     assert ended.text.count("300/300") == len(labels)
-    assert re.match("asking again +━+ +300/300", ended.screen[-2])
+    assert re.match("judging candidates +━+ +300/300", ended.screen[-2])
     assert ended.screen[-1] == "ended"
     assert not ended.cursor_hidden
 

@@ -94,6 +94,7 @@ def test_a_ledger_that_another_process_holds_is_one_line(
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("one_ray", "commands_on_one_ray")
 def test_a_run_on_a_damaged_ledger_is_refused_before_anything_is_bought(tmp_path: Path) -> None:
     billing = Billing()
     write_questions(tmp_path / "questions.jsonl", 2)

@@ -43,7 +43,7 @@ from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import grader_note
 from bon.work.judging_scope import drawn
-from bon.work.preflight import check_axis, mistakes, retiring, unread_images
+from bon.work.preflight import check_axis, mistakes, unread_images
 from bon.work.reading import ASKED
 from bon.work.setup import Setup, located
 from bon.work.stored_models import unpinned, with_commits
@@ -425,7 +425,6 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
         warnings.append(grader_note(setup.grader, setup.models))
     busy = [work.name for work in plan.work if work.to_do]
     warnings += [str(error) for error in mistakes(setup, busy, here=here)]
-    warnings += retiring(setup, busy)
     names = [model.card.name for model in unpinned(setup.models) if model.card.name in busy]
     if names:
         warnings.append(

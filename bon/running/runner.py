@@ -20,7 +20,7 @@ from bon.running.weights import fetch_weights
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
-from bon.work.preflight import check_models, retiring
+from bon.work.preflight import check_models
 from bon.work.setup import Setup
 from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource, ReadSource
 from bon.work.starting import now
@@ -112,8 +112,6 @@ def work_off(
     models = {source.model for source in (sources if more else pending)}
     cluster = setup.experiment.cluster
     check_models(setup, models, here=starts_local_ray(cluster.address))
-    for line in retiring(setup, models):
-        say(line, quiet=quiet)
     if starts_local_ray(cluster.address):
         loaded = [model for model in setup.models if model.card.name in models]
         fetch_weights(loaded, partial(say, quiet=quiet))

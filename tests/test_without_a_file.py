@@ -36,6 +36,7 @@ def bon(folder, *words):
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("commands_on_one_ray")
 def test_options_alone_run_an_experiment_and_leave_its_file(folder):
     code, text, _ = bon(folder, "plan", *OPTIONS)
     assert code == 0

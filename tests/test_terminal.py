@@ -67,7 +67,7 @@ with Reporter(sources) as reporter:
         while tasks := source.take(100):
             source.answer(len(tasks), 500.0)
             reporter.update()
-            if source.stage == "repeat" and source.done == 100:
+            if source.stage == "judge" and source.done == 100:
                 while not Path("go").exists():
                     time.sleep(0.1)
         say("said meanwhile of policy:key: [m] " + "and more words " * 12 + source.stage)

@@ -151,7 +151,8 @@ def test_every_image_of_a_ledger_after_a_power_loss_counts_what_was_asked(tmp_pa
     log = path.with_name(f"{LEDGER}-wal").read_bytes()
     image = tmp_path / "image" / LEDGER
     image.parent.mkdir()
-    for length in sorted({*range(0, len(log), 997), *(size for size, _ in sizes), len(log)}):
+    frame = 24 + 4096  # a page with its header; SQLite leaves out one that is not whole
+    for length in sorted({*range(0, len(log), frame), *(size for size, _ in sizes), len(log)}):
         shutil.copy2(path, image)
         image.with_name(f"{LEDGER}-wal").write_bytes(log[:length])
         image.with_name(f"{LEDGER}-shm").unlink(missing_ok=True)

@@ -85,13 +85,6 @@ async def judge_round(
     """Make all calls that can be made at once, given what exists; empty when the item is done."""
     keys, arity = item.responses, rewarder.arity
     calls = missing_calls(rewarder.card, arity, keys, item.key, protocol, existing, early_stopping)
-    return await make_calls(rewarder, item, protocol, calls)
-
-
-async def make_calls(
-    rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
-) -> list[Judgement]:
-    """Make these calls, whatever exists for the item."""
     batches = await asyncio.gather(
         *(_ask(rewarder, item, protocol, call) for call in calls), return_exceptions=True
     )

@@ -139,6 +139,12 @@ def one_ray(ray_address: str) -> Iterator[str]:
     ray.shutdown()
 
 
+@pytest.fixture
+def commands_on_one_ray(ray_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test starts as processes of their own runs on the session's Ray."""
+    monkeypatch.setenv("BON_RAY_ADDRESS", ray_address)
+
+
 WEIGHTS = {"slow": 30, "ray": 10, "browser": 5, "model": 3}
 
 
@@ -168,33 +174,39 @@ CHROMIUM = next(
 )
 
 
-@pytest.fixture
-def tab():
-    """A tab of headless Chromium; what the page complained about fails the test."""
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """One headless Chromium for a module: beyond it, its event loop is in the way of others."""
     if not CHROMIUM:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=60_000)
-
     quiet = ("--disable-quic", "--disable-background-networking", "--disable-component-update")
-    complaints: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", *quiet]
         )
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-
-        def heard(message: Any) -> None:
-            if message.type == "error":
-                complaints.append(f"{message.text} {message.location}")
-
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", heard)
-        page.complaints = complaints
-        yield page
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Any]:
+    """A tab with cookies of its own; what the page complained about fails the test."""
+    complaints: list[str] = []
+    page = chromium.new_page()
+    page.set_default_timeout(60_000)
+
+    def heard(message: Any) -> None:
+        if message.type == "error":
+            complaints.append(f"{message.text} {message.location}")
+
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", heard)
+    page.complaints = complaints
+    yield page
+    page.context.close()
     assert not complaints, complaints
 
 

@@ -32,7 +32,6 @@ from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
 from bon.storage.store import Store
-from bon.work.repeat_check import FOLDER, repeat_sources
 from bon.work.setup import Setup, prepare
 from tests.conftest import write_questions
 from tests.engines.fake_endpoint import Billing, serve
@@ -40,7 +39,7 @@ from tests.engines.fake_endpoint import Billing, serve
 N, ITEMS = 2, 3
 TROUBLE = ["fewer", "missing", "negative", "text", "nan", "429", "500", "drop", "402", "quota"]
 TROUBLE += ["beside", "float", "absurd", "error", "stream"]
-RUN = ["run", "crash", "study", "read", "graded", "repeated"]
+RUN = ["run", "crash", "study", "read", "graded"]
 ASSISTED = {"graded": "grading", "read": "reading"}
 ROUTES = ["score", "rank", "chat", "reward", "crowd", "restart"]
 PRICE = {"input_per_million": 0.0, "output_per_million": 100_000.0}
@@ -82,11 +81,7 @@ def work(setup: Setup, store: Store, ledger_path: Path, cap: float, crash: int |
             source.finished = True
         await host.close()
 
-    sources = make_sources(setup, store)
-    with Store(store.directory / FOLDER) as repeats:
-        if setup.experiment.judging.repeat_check:
-            sources += repeat_sources(setup, store, repeats, sources)
-        asyncio.run(whole(sources))
+    asyncio.run(whole(make_sources(setup, store)))
     store.commit()
     ledger.close()
 
@@ -111,7 +106,7 @@ class Buyers:
     def run(self, kind: str, crash: int | None) -> None:
         """Continue the run, or a study in it, each under the run's cap.
 
-        A study may judge twice, or have a model that reads or grades the answers.
+        A study may have a model that reads or grades the answers.
         """
         url, run = self.urls["run"], self.folder / "run"
         prompt = {"text": f"{kind}: {{{{ question }}}} {{{{ options }}}}"}
@@ -120,7 +115,7 @@ class Buyers:
             "questions": {"benchmark": "multiple_choice", "path": "questions.jsonl"},
             "policies": [card(url, "policy", prompt=prompt, n=N)],
             "rewarders": [judge(url)],
-            "judging": {"skip": "nothing", "repeat_check": N if kind == "repeated" else 0},
+            "judging": {"skip": "nothing"},
             "cluster": {"spending_cap": self.cap, "max_error_share": 1.0},
         }
         if key := ASSISTED.get(kind):

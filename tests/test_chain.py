@@ -16,7 +16,6 @@ from bon.core.errors import BonError
 from bon.dispatch import cluster
 from bon.running.runner import compute
 from bon.running.start import start
-from bon.running.stress import stress_run
 from bon.storage.store import Store
 from bon.work.setup import prepare
 from tests.processes import raylet_of
@@ -98,28 +97,6 @@ def test_running_again_computes_nothing_and_extending_only_what_is_new(make_expe
     new = set(changed["judgements"]) - set(after["judgements"])
     assert {row[1] for row in new} == {"critic"}
     assert changed["candidates"] == after["candidates"]
-
-
-def test_rewarders_are_attacked_as_they_judge(make_experiment, tmp_path):
-    go(make_experiment(), tmp_path)
-    stress_run(tmp_path / "run", 3, quiet=True)
-    first = contents(tmp_path / "run" / "stress")["judgements"]
-    assert {row[1] for row in first} == {"judge", "critic", "head"}
-    stress_run(tmp_path / "run", 3, quiet=True)
-    assert contents(tmp_path / "run" / "stress")["judgements"] == first
-
-
-def test_judgements_are_asked_again_when_all_are_made_and_kept_apart(make_experiment, tmp_path):
-    """While models are loaded: a stage of the same start, also of one that had all judgements."""
-    experiment = make_experiment()
-    before = go(experiment, tmp_path)
-    assert go({**experiment, "judging": {"repeat_check": 5}}, tmp_path) == before
-    again = contents(tmp_path / "run" / "repeats")["judgements"]
-    assert len(again) == 15
-    assert set(again) <= set(before["judgements"])  # echo says the same in any batch
-    at_once = go({**experiment, "judging": {"repeat_check": 5}}, tmp_path, "once")
-    assert at_once == before
-    assert contents(tmp_path / "once" / "repeats")["judgements"] == again
 
 
 def test_engines_are_closed_before_their_room_is_given_away(make_experiment, tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 """Mutated experiment files, through the functions that `bon run` and `bon plan` begin with.
 
-1,000 files by default (8 s); BON_FUZZ=10000 for more, BON_FUZZ_SEED for others.
+500 files by default (4 s); BON_FUZZ=10000 for more, BON_FUZZ_SEED for others.
 """
 
 import copy
@@ -21,7 +21,7 @@ from bon.planning.plan import make_plan
 from bon.work.setup import read_experiment, shipped_experiments
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
-COUNT = int(os.environ.get("BON_FUZZ", "1000"))
+COUNT = int(os.environ.get("BON_FUZZ", "500"))
 SEED = int(os.environ.get("BON_FUZZ_SEED", "0"))
 HANGS = 2.0  # seconds of CPU; a file takes about 0.01
 

@@ -26,7 +26,6 @@ from bon.running.runner import make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.store import Store
-from bon.work.repeat_check import repeat_sources
 from bon.work.setup import prepare
 from bon.work.sources import pair_item
 from tests.conftest import write_pairs, write_questions
@@ -224,10 +223,10 @@ def received(folder: Path) -> dict[str, list[bytes]]:
 def sent(study: dict[str, Any], base: Path) -> list[bytes]:
     """Do a run in this process; return every payload as it would go to a worker."""
     setup = prepare(study, base)
-    with Store(base / "run") as store, Store(base / "run" / "repeats") as repeats:
+    with Store(base / "run") as store:
         start(setup, store, quiet=True)
         tally, sources = Tally(setup, store), make_sources(setup, store)
-        asked = work_here(setup, tally, [*sources, *repeat_sources(setup, store, repeats, sources)])
+        asked = work_here(setup, tally, sources)
         assert tally.failed == {}
         assert not store.has("judgements", "outcome = 'error'")
     return [pickle.dumps((source.model, task)) for source, tasks in asked for task in tasks]
@@ -236,7 +235,7 @@ def sent(study: dict[str, Any], base: Path) -> list[bytes]:
 @pytest.mark.parametrize(
     "judging",
     [
-        {"design": "all_pairs", "repeat_check": 3},
+        {"design": "all_pairs"},
         {"design": "race"},
         {"design": "knockout"},
     ],

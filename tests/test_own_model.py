@@ -28,10 +28,12 @@ pytestmark = [pytest.mark.model, pytest.mark.ray]
 
 PAGE = Path(__file__).parents[1] / "docs/own_model.md"
 REWARD_MODEL = "Qwen2ForSequenceClassification"
-WRITER = "model: checkpoints/lm, sampling: {max_tokens: 8}"
+ONE_WORKER = "placement: {group: all}"  # torch is imported once
+LM = f"model: checkpoints/lm, {ONE_WORKER}"
+WRITER = f"{LM}, sampling: {{max_tokens: 8}}"
 KINDS = [  # every kind of rewarder that a model of text alone can be
-    "my-rm.yaml",
-    "{name: likelihood, kind: likelihood, model: checkpoints/lm}",
+    f"{{card: my-rm.yaml, {ONE_WORKER}}}",
+    f"{{name: likelihood, kind: likelihood, {LM}}}",
     f"{{name: judge, kind: pairwise, {WRITER}, prompt: pairwise, verdict: {{pattern: '([12])'}}}}",
     f"{{name: critic, kind: pointwise, {WRITER}, prompt: {{text: '{{{{ response }}}}'}}, "
     "score: {yes: [A], no: [B]}}",

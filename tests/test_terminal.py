@@ -67,7 +67,7 @@ with Reporter(sources) as reporter:
         while tasks := source.take(100):
             source.answer(len(tasks), 500.0)
             reporter.update()
-            if source.stage == "repeat" and source.done == 100:
+            if source.stage == "judge" and source.done == 100:
                 while not Path("go").exists():
                     time.sleep(0.1)
         say("said meanwhile of policy:key: [m] " + "and more words " * 12 + source.stage)
@@ -99,11 +99,10 @@ def test_bars_stay_below_other_lines(columns, tmp_path):
         "reward benchmark",
         "grading answers",
         "judging candidates",
-        "asking again",
     )
     assert bars(ended) == dict.fromkeys(labels, "300/300")
     assert ended.text.count("300/300") == len(labels)
-    assert re.match("asking again +━+ +300/300", ended.screen[-2])
+    assert re.match("judging candidates +━+ +300/300", ended.screen[-2])
     assert ended.screen[-1] == "ended"
     assert not ended.cursor_hidden
 
@@ -234,8 +233,6 @@ def test_results_fit_a_narrow_terminal(ran, ray_address, tmp_path):
     assert "Not shown in 60 columns: vs majority vote, benchmark (--json shows all)." in " ".join(
         reported
     )
-    stressed = bon("stress", run, "--questions", 2, cwd=tmp_path, BON_RAY_ADDRESS=ray_address)
-    assert re.search(rf"^{LONG}-0:\nattack +wins\nplain +\d", stressed.text, re.MULTILINE)
     others = tmp_path / "others.jsonl"
     others.write_text('{"id":"o","question":"How heavy?","options":["1 g","1 kg"],"answer":"A"}\n')
     exported = bon("uplift", run, others, "--export", "arms", cwd=tmp_path)

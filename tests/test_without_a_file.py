@@ -36,6 +36,7 @@ def bon(folder, *words):
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("commands_on_one_ray")
 def test_options_alone_run_an_experiment_and_leave_its_file(folder):
     code, text, _ = bon(folder, "plan", *OPTIONS)
     assert code == 0
@@ -89,7 +90,7 @@ def test_tab_completes_commands_options_and_cards(folder):
     terminal.press(b'eval "$(bon --show-completion bash)"; echo do"ne"\n')
     terminal.wait_until(lambda: "done" in terminal.text)
     for typed, whole in (
-        ("bon stre", "bon stress"),
+        ("bon stat", "bon status"),
         ("bon run --pol", "bon run --policy"),
         ("bon run --rewarder r1-re", "bon run --rewarder r1-reward"),
     ):

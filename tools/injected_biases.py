@@ -24,26 +24,17 @@ from bon.analysis.calibration.verdict_accuracy import feature_biases, lean, leng
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import COLUMNS, Tables
 from bon.analysis.estimators import pair_sets
-from bon.analysis.estimators.hacks import hacks
 from bon.analysis.estimators.pair_results import benchmark_results
-from bon.analysis.results import Hack, Options
+from bon.analysis.results import Options
 from bon.core.keys import text_key
-from bon.core.records import PreferencePair, Question
+from bon.core.records import PreferencePair
 from bon.core.text import FEATURES
 from bon.rewarders.base import Verdict
-from bon.running.attacks import (
-    ON_PLAIN,
-    PLAIN,
-    WORDS,
-    Target,
-    attack_pairs,
-)
 
 STRENGTHS = (0.0, 0.1, 0.2, 0.4, 0.8)
 PLACE, PHRASE = "first place", "phrase"
 INJECTED = ("length", "markdown", "praise", "letter B", PLACE, PHRASE)
 SAID = "step by step"
-STRESS = {"length": "three times the length", "markdown": "markdown", "praise": "praise"}
 OPTIONS = Options(draws=200)
 LEVEL = OPTIONS.level
 
@@ -142,12 +133,12 @@ def calibrate_alarm(judge: Judge, kind: str, questions: int) -> bool | None:
     return (found.low or 0) > 0
 
 
-def tables_of(judged: list[tuple[str, PreferencePair, list[str]]]) -> Tables:
-    """Return the tables of pairs (benchmark, pair, verdicts in both orders)."""
+def tables_of(judged: list[tuple[PreferencePair, list[str]]]) -> Tables:
+    """Return the tables of pairs and their verdicts in both orders."""
     pairs, judgements = [], []
-    for name, pair, outcomes in judged:
+    for pair, outcomes in judged:
         keys = [text_key(text) for text in pair.responses]
-        row = {"pair": pair.key, "id": pair.id, "benchmark": name, "preferred": 0}
+        row = {"pair": pair.key, "id": pair.id, "benchmark": "pairs", "preferred": 0}
         pairs.append({**row, "group": pair.group, "response_0": keys[0], "response_1": keys[1]})
         for (a, b), outcome in zip(((0, 1), (1, 0)), outcomes, strict=True):
             shown = {"item": pair.key, "first": keys[a], "second": keys[b], "outcome": outcome}
@@ -165,21 +156,14 @@ def tables_of(judged: list[tuple[str, PreferencePair, list[str]]]) -> Tables:
     )
 
 
-def attacked(judged: list[tuple[str, PreferencePair, list[str]]], attack: str) -> Hack:
-    """Return what `bon stress` says of one attack."""
-    found = hacks(tables_of(judged), WORDS, OPTIONS, {}, ON_PLAIN)
-    return next(h for h in found if h.attack == attack)
-
-
-def targets_of(judge: Judge, questions: int) -> list[Target]:
-    """Return questions with a right and a wrong response."""
-    targets = []
+def pairs_of(judge: Judge, questions: int) -> list[PreferencePair]:
+    """Return pairs of a right and a wrong response."""
+    pairs = []
     for q in range(questions):
         right, wrong = judge.rng.permutation(list("ABCD"))[:2]
-        question = Question(f"q{q}", f"q{q}", "d", "?", ("1", "2", "3", "4"), right)
         texts = text_of(judge.rng, right), text_of(judge.rng, wrong)
-        targets.append(Target(question, *texts, wrong))
-    return targets
+        pairs.append(PreferencePair(f"q{q}", f"q{q}", "d", "?", texts, preferred=0))
+    return pairs
 
 
 def in_both_orders(judge: Judge, pair: PreferencePair) -> list[str]:
@@ -188,29 +172,11 @@ def in_both_orders(judge: Judge, pair: PreferencePair) -> list[str]:
     return [judge.compare(first, second, True), judge.compare(second, first, False)]
 
 
-def stress_alarm(judge: Judge, questions: int) -> bool | None:
-    """Return whether `bon stress` shows that the attack gains over the plain wrong answer."""
-    attack = STRESS.get(judge.bias)
-    if attack is None:
-        return None
-    judged = [
-        (name, pair, in_both_orders(judge, pair))
-        for name, pair in attack_pairs(targets_of(judge, questions))
-        if name in (PLAIN, attack)
-    ]
-    over = attacked(judged, attack).over_plain
-    return over is not None and (over.low or 0) > 0
-
-
 def report_alarm(judge: Judge, questions: int) -> bool | None:
     """Return whether the report's position bias on pairs shows the first place."""
     if judge.bias != PLACE:
         return None
-    judged = [
-        (PLAIN, pair, in_both_orders(judge, pair))
-        for name, pair in attack_pairs(targets_of(judge, questions))
-        if name == PLAIN
-    ]
+    judged = [(pair, in_both_orders(judge, pair)) for pair in pairs_of(judge, questions)]
     run = read(tables_of(judged))
     (pairs,) = pair_sets.pair_sets(run, OPTIONS)
     (result,) = benchmark_results(pairs, pair_sets.all_verdicts(run, pairs), OPTIONS)
@@ -224,7 +190,6 @@ def alarms(
     detectors = {
         "calibrate, answers": lambda judge: calibrate_alarm(judge, "answers", questions),
         "calibrate, pairs": lambda judge: calibrate_alarm(judge, "pairs", questions),
-        "stress": lambda judge: stress_alarm(judge, questions),
         "report": lambda judge: report_alarm(judge, questions),
     }
     for (index, bias), (name, alarm) in product(enumerate(INJECTED), detectors.items()):

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 COMPLETE = 0.1
-"""The share of questions that `judging.race.complete` judges in full unless told."""
+"""The share of questions that `judging.complete` judges in full unless told."""
 
 JUDGES = (
     (0.05, 1.5, 0.6),

@@ -42,9 +42,7 @@ class Results(Record):
     what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()
-    hacks: tuple[study.Hack, ...] = ()
     trained: tuple[uplift.Uplift, ...] = ()
-    repeats: tuple[study.RepeatCheck, ...] = ()
     costs: tuple[study.ModelCost, ...] = ()
     leaks: study.LeakReport
     completeness: study.RunCompleteness | None = None

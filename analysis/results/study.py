@@ -149,40 +149,6 @@ class RuleSupport(Record):
     reason: str = ""
 
 
-class Hack(Record):
-    """How often one attack beat an honest, right answer (`bon stress`).
-
-    `ties` and `undecided` are counts. `over_plain`: wins minus those of the same wrong answer as it
-    is, for attacks that change its form alone. For the attack "image swapped", `wins` is the share
-    of preferences that stay the same without the question's own image.
-    """
-
-    rewarder: str
-    attack: str
-    what: str
-    num_pairs: int
-    wins: Estimate
-    ties: int
-    undecided: int
-    over_plain: Estimate | None = None
-
-
-class RepeatCheck(Record):
-    """Judgements repeated with the same seed in other batches.
-
-    `changed`: share of the `num_repeated` with another verdict or score; `largest` difference
-    of scores, next to their standard deviation `spread`.
-    """
-
-    rewarder: str
-    num_repeated: int
-    errors: int
-    changed: Estimate
-    largest: float | None = None
-    spread: float | None = None
-    sentence: str
-
-
 class ModelCost(Record):
     """Measured cost per 1,000 judgements or candidates, of which there are `number`.
 

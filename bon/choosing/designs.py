@@ -31,7 +31,7 @@ def next_pairs(
     classes = np.array([stopping.classes[key] for key in keys]) if stopping is not None else None
     if design == "race" and stopping is not None and classes is not None:
         copies = np.array([stopping.copies[key] for key in keys])
-        matches = next_matches(prefer, copies, classes, stopping.pairs)
+        matches = next_matches(prefer, copies, classes)
         return [(keys[a], keys[b]) for a, b in matches]
     if design == "knockout":
         played = knockout(prefer)

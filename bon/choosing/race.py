@@ -17,6 +17,9 @@ import numpy as np
 
 from bon.choosing.opinion import Bools, Floats, Ints, Opinion
 
+PAIRS = 4
+"""Comparisons per round: fewer save calls and take more rounds (docs/measurements/calls.md)."""
+
 SLACK = 1e-6
 """Points closer than this may be tied: more than rounding and `tallies.CLOSE` amount to."""
 
@@ -26,12 +29,11 @@ class EarlyStopping:
     """When a choice among the texts of a question is settled.
 
     copies: number of candidates with each text key. classes: codes of the text keys; a choice
-    within a class makes no difference. pairs: comparisons per round of a race.
+    within a class makes no difference.
     """
 
     copies: Mapping[str, int]
     classes: Mapping[str, int]
-    pairs: int = 4
 
 
 def bounds(prefer: Floats, copies: Ints | None = None) -> tuple[Floats, Floats]:
@@ -64,7 +66,9 @@ def settled_choice(opinion: Opinion, gold: Floats) -> Floats:
     return np.where(sure[:, None], share, np.nan)
 
 
-def next_matches(prefer: Floats, copies: Ints, classes: Ints, pairs: int) -> list[tuple[int, int]]:
+def next_matches(
+    prefer: Floats, copies: Ints, classes: Ints, pairs: int = PAIRS
+) -> list[tuple[int, int]]:
     """Return the next comparisons (a < b) of one question's L texts; none once it is settled.
 
     Args:

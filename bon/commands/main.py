@@ -34,7 +34,6 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     RUN: (
         "bon.commands.run:plan",
         "bon.commands.run:status",
-        "bon.commands.run:stress",
         "bon.commands.uplift:uplift",
     ),
     DECIDE: (

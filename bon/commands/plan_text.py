@@ -90,7 +90,6 @@ def _calls(work: Work) -> Row:
         "on questions": f"{work.on_questions:,}",
         "on pairs": f"{work.on_pairs:,}",
         "reused": f"{work.reused:,}" if work.reused else "",
-        "again": f"{work.again:,}" if work.again else "",
         "to do": f"{work.to_do:,}",
     }
 

@@ -129,31 +129,6 @@ def status(directory: options.Directory, as_json: options.Json = False) -> None:
     emit(progress, lambda: format_status(progress), as_json)
 
 
-def stress(
-    directory: options.Directory,
-    questions: Annotated[int, Option(min=1, help="Maximum number of questions.")] = 50,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
-    """Test whether rewarders prefer adversarial answers to right ones; resumable."""
-    from bon.analysis.results.phrasing import percent
-    from bon.core.console import show_listing
-    from bon.running.reporting import read_results
-    from bon.running.stress import stress_run
-
-    stress_run(directory, questions, quiet=quiet or as_json)
-    hacks = read_results(directory).hacks
-    tables: dict[str, list[dict[str, str]]] = {}
-    for hack in hacks:
-        wins = f"{percent(hack.wins.value)} of {hack.num_pairs}"
-        tables.setdefault(hack.rewarder, []).append({"attack": hack.attack, "wins": wins})
-    emit(
-        hacks,
-        lambda: "\n\n".join(f"{name}:\n{show_listing(rows)}" for name, rows in tables.items()),
-        as_json,
-    )
-
-
 def _setup(file: Path | None, given: dict[str, Any], settings: list[str]) -> "Setup":
     """Prepare the experiment of a file, or the one that options describe."""
     from bon.experiment.overrides import apply_overrides

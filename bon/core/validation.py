@@ -279,8 +279,6 @@ def _translate(field: _Field, detail: ErrorDetails, origin: Origin) -> BonError:
         return BonError(f"{where}{name}: {shown(field.value)} is not Unicode", "write it anew")
     if kind == "finite_number":
         expected = expected.replace("a number", "a finite number")
-    if kind == "string_unicode":
-        expected = expected.replace("text", "Unicode text", 1)
     return BonError(
         f"{where}{name}: found {shown(field.value)}, expected {expected}", f"for example {example}"
     )

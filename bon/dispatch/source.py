@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from bon.dispatch.worker import Payload
-from bon.storage.store import Store
 
-Stage = Literal["generate", "read", "benchmark", "grade", "judge", "repeat"]
+Stage = Literal["generate", "read", "benchmark", "grade", "judge"]
 UPSTREAM: tuple[Stage, ...] = ("generate", "read")
 """The stages that others wait for, and whose rows are new work for them."""
 
@@ -21,8 +20,6 @@ class Source(ABC):
     """
 
     stage: ClassVar[Stage]
-    target_store: Store | None = None
-    """Where its rows go, if not to the run's store."""
 
     def __init__(self, model: str, total: int, calls: int) -> None:
         self.model = model

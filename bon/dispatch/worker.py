@@ -33,7 +33,7 @@ from bon.policies import generate
 from bon.policies.generate import Ask
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item, OnEcho, Rewarder
-from bon.rewarders.item_judging import Call, Protocol
+from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import rewarder_class
 
 
@@ -60,16 +60,14 @@ RowT = TypeVar("RowT")
 class JudgeTask:
     """An item to judge, with its `known` judgements.
 
-    `stakes` are for the design alone: no rewarder sees them. `again`: make exactly these calls,
-    without prefix caches. `answer_key`: whether each response (by key) is right, for rewarders on
-    the echo engine only.
+    `stakes` are for the design alone: no rewarder sees them. `answer_key`: whether each response
+    (by key) is right, for rewarders on the echo engine only.
     """
 
     item: Item
     known: tuple[Judgement, ...]
     votes: int
     stakes: EarlyStopping | None = None
-    again: tuple[Call, ...] = ()
     answer_key: Mapping[str, bool] | None = None
 
 
@@ -166,7 +164,6 @@ class Host:
         """Run all payloads of a batch concurrently; `account` pays for them on a server."""
         spec = self.specs[model]
         loaded = spec.loaded
-        again = any(isinstance(payload, JudgeTask) and payload.again for payload in payloads)
         files = self._files and account is None
         budget = Budget(self._ledger, loaded.card.name, loaded.spec, account=account, files=files)
         if price := loaded.card.price:
@@ -176,7 +173,7 @@ class Host:
             )
         if files:  # in a run: what ends one batch ends those beside it
             budget = self._budgets.setdefault(model, budget)
-        with self._clock.batch() as waited, metered(fresh=again) as meter, paying(budget):
+        with self._clock.batch() as waited, metered() as meter, paying(budget):
             engine = None
             try:
                 engine, loading = await self._engine(spec)
@@ -296,10 +293,7 @@ def _judge(
         item = filter_images(task.item, card.image_filter)
         protocol = spec.protocol.with_votes(task.votes)
         judge = rewarder if task.answer_key is None else OnEcho(rewarder, task.answer_key)
-        if task.again:
-            yield item_judging.make_calls(judge, item, protocol, task.again)
-        else:
-            yield item_judging.judge_item(judge, item, protocol, task.known, task.stakes)
+        yield item_judging.judge_item(judge, item, protocol, task.known, task.stakes)
 
 
 async def _in_turn(

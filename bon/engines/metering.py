@@ -1,4 +1,4 @@
-"""Context between a worker and its engine: cached prompt tokens, cache bypass and priority.
+"""Context between a worker and its engine: cached prompt tokens and priority.
 
 It travels as context variables, not in requests, because users' rewarders create requests.
 """
@@ -15,18 +15,11 @@ ValueT = TypeVar("ValueT")
 
 @dataclass
 class Meter:
-    """Prompt tokens of one batch for which the engine reports cache hits, and those hits.
+    """Prompt tokens of one batch for which the engine reports cache hits, and those hits."""
 
-    `fresh`: nothing cached from earlier prompts may be used.
-    """
-
-    fresh: bool = False
     read: int = 0
     cached: int = 0
 
-
-SALT = "asked again"
-"""Salt of a part of vLLM's prefix cache that holds nothing of earlier requests."""
 
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 _TURN: ContextVar[int] = ContextVar("turn", default=0)
@@ -43,14 +36,9 @@ def within(variable: ContextVar[Any], value: ValueT) -> Iterator[ValueT]:
         variable.reset(token)
 
 
-def metered(*, fresh: bool = False) -> AbstractContextManager[Meter]:
+def metered() -> AbstractContextManager[Meter]:
     """Meter every request inside, including those of tasks started there."""
-    return within(_METER, Meter(fresh))
-
-
-def fresh() -> bool:
-    """Whether the current request must bypass the prefix cache."""
-    return (meter := _METER.get()) is not None and meter.fresh
+    return within(_METER, Meter())
 
 
 def note_cached(read: int, cached: int | None) -> None:

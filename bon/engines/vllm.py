@@ -45,7 +45,7 @@ from bon.engines.base import (
     runs_of,
 )
 from bon.engines.checkpoints import checkpoint
-from bon.engines.metering import SALT, fresh, note_cached
+from bon.engines.metering import note_cached
 from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Rendered, Renderer
 from bon.engines.settings import NO_THINKING_LIMIT, VllmSettings
@@ -267,7 +267,6 @@ class VllmEngine(Engine):
         """Return token ids, with one placeholder per image, and images by hash."""
         ids = self._tokenizer(rendered.text, add_special_tokens=False)["input_ids"]
         prompt: dict[str, Any] = {"prompt_token_ids": [*ids, *extra]}
-        prompt |= {"cache_salt": SALT} if fresh() else {}
         if rendered.images:
             prompt["multi_modal_data"] = {"image": [*map(self._image, rendered.images)]}
             # vLLM caches images by this name alone.

@@ -456,16 +456,6 @@ class PairsSpec(DatasetSpec):
     votes: int | None = Field(None, ge=1, le=101)
 
 
-class Race(Strict):
-    """Settings of the designs `race` and `knockout`."""
-
-    stop: Literal["answer", "text"] = Field(
-        "answer", alias="class", description="what must be certain to stop"
-    )
-    pairs: int = Field(4, ge=1, le=10_000, description="comparisons per step")
-    complete: float = Field(0.1, ge=0, le=1, description="share of questions judged in full")
-
-
 class Deep(Strict):
     """More candidates on a share of the questions, for rewarders that score them one by one."""
 
@@ -480,13 +470,14 @@ class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
     design: Literal["all_pairs", "race", "knockout"] = "all_pairs"
-    race: Race = Field(default_factory=lambda: Race.model_validate({}))
+    complete: float = Field(
+        0.1, ge=0, le=1, description="share of the questions that a race judges in full"
+    )
     skip: Literal["constant", "unanimous", "nothing"] = Field(
         "constant",
         description="questions that are not judged: candidates all right or all wrong, or all with "
         "one answer",
     )
-    repeat_check: int = Field(0, ge=0, le=100_000, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
 

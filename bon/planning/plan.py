@@ -43,9 +43,8 @@ from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import grader_note
 from bon.work.judging_scope import drawn
-from bon.work.preflight import check_axis, mistakes, retiring, unread_images
+from bon.work.preflight import check_axis, mistakes, unread_images
 from bon.work.reading import ASKED
-from bon.work.repeat_check import FOLDER
 from bon.work.setup import Setup, located
 from bon.work.stored_models import unpinned, with_commits
 from bon.work.units import (
@@ -101,7 +100,7 @@ ASSUMPTIONS = (
 class Work:
     """Calls of one model.
 
-    `reused`: calls already in the run. `again`: repeats for `judging.repeat_check`. `lengths`,
+    `reused`: calls already in the run. `lengths`,
     `speed`: "assumed", or "measured" by the run itself, which also gives `worker_hours`.
     """
 
@@ -110,7 +109,6 @@ class Work:
     on_questions: int = 0
     on_pairs: int = 0
     reused: int = 0
-    again: int = 0
     prompt_tokens: int = 0
     reply_tokens: int = 0
     gpu_hours: float | None = None
@@ -127,7 +125,7 @@ class Work:
     @property
     def to_do(self) -> int:
         """Return the calls still to be made."""
-        return max(0, self.on_questions + self.on_pairs - self.reused) + self.again
+        return max(0, self.on_questions + self.on_pairs - self.reused)
 
 
 @dataclass
@@ -288,7 +286,6 @@ class _Planner:
             where = "spec = ? AND item_kind = 'pair'"
             stored = self._store.count("judgements", where, (rewarder.spec,))
             work.reused += min(work.on_pairs, stored)
-        work.again = self._again(rewarder)
         question = response = 0.0  # mean tokens over all calls
         for name, count in calls_on.items():
             share = count / max(1, n_calls)
@@ -332,18 +329,6 @@ class _Planner:
             work, card, calls / card.votes * prompt, calls * min(reply, card.sampling.max_tokens)
         )
         return work
-
-    def _again(self, rewarder: Loaded[RewarderCard]) -> int:
-        """Count the judgements still to be repeated: one of each of `repeat_check` items."""
-        items = round(self._questions.count * self._setup.experiment.subset)
-        items += sum(rows.count for rows in self._pairs)
-        count = min(self._setup.experiment.judging.repeat_check, items)
-        folder = self._store.directory / FOLDER if self._store is not None else None
-        if count and folder is not None and (folder / DATABASE).is_file():
-            with Store(folder, readonly=True) as repeats:
-                where = "spec = ? AND outcome != 'error'"
-                count -= repeats.count("judgements", where, (rewarder.spec,))
-        return max(0, count)
 
     def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
         """Return how many questions get more candidates, and how many they have."""
@@ -440,7 +425,6 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
         warnings.append(grader_note(setup.grader, setup.models))
     busy = [work.name for work in plan.work if work.to_do]
     warnings += [str(error) for error in mistakes(setup, busy, here=here)]
-    warnings += retiring(setup, busy)
     names = [model.card.name for model in unpinned(setup.models) if model.card.name in busy]
     if names:
         warnings.append(

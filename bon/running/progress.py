@@ -27,7 +27,6 @@ LABELS = {
     "benchmark": "reward benchmark",
     "grade": "grading answers",
     "judge": "judging candidates",
-    "repeat": "asking again",
 }
 LINE_SECONDS = 10.0
 FILE_SECONDS = 1.0

@@ -17,7 +17,6 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import AnalysisConfig, PolicyCard
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import Document
-from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
@@ -117,13 +116,9 @@ def report_run(
     from bon.analysis.data.arrays import read
     from bon.analysis.data.gold_pairs import warning
     from bon.analysis.estimators.depth import depth
-    from bon.analysis.estimators.hacks import hacks
     from bon.analysis.estimators.picks import as_picks, choices
-    from bon.analysis.estimators.repeated import repeats
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
-    from bon.running.attacks import attack_tables
-    from bon.work.repeat_check import repeat_table
     from bon.work.run_tables import deep_tables, run_tables
 
     page = directory / "report.html"
@@ -135,13 +130,8 @@ def report_run(
         arrays = read(tables)
         results = analyse(arrays, options(setup))
         extra: dict[str, object] = {"costs": model_costs(setup, store)}
-        if (attacks := attack_tables(setup, directory)) is not None:
-            beside = {SWAPPED: OWN_IMAGE}
-            extra["hacks"] = hacks(attacks, WORDS, options(setup), beside, ON_PLAIN)
         if (deep := deep_tables(setup, store)) is not None and len(deep.candidates):
             extra["depth"] = depth(read(deep), options(setup))
-        if (repeated := repeat_table(setup, store)) is not None:
-            extra["repeats"] = repeats(repeated, options(setup))
         extra["trained"] = tuple(gains_by_training(directory, results))
         results = results.model_copy(update=extra)
         picks = choices(arrays, results)
@@ -152,7 +142,7 @@ def report_run(
     if figures:
         write_figures(results, directory / "figures")
     if counts.complete:
-        sentences = [results.finding.sentence, *(row.sentence for row in results.repeats)]
+        sentences = [results.finding.sentence]
         sentences += [method.sentence for study in results.trained for method in study.methods]
         if by_gold := arrays.tables.meta.get("read_as_pairs"):
             sentences.append(warning(by_gold))

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from bon.running.weights import fetch_weights
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
-from bon.work.preflight import check_models, retiring
-from bon.work.repeat_check import FOLDER, repeat_sources
+from bon.work.preflight import check_models
 from bon.work.setup import Setup
 from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource, ReadSource
 from bon.work.starting import now
@@ -78,13 +76,7 @@ def compute(
     if store.has("candidates") or store.has("judgements"):
         status = completeness(setup, store)
         _skip_complete(sources, status)
-    with ExitStack() as stack:
-        if setup.experiment.judging.repeat_check:
-            repeats = stack.enter_context(Store(store.directory / FOLDER))
-            repeats.forget_errors()
-            sources += repeat_sources(setup, store, repeats, sources)
-        worked = work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file)
-    if worked or status is None:
+    if work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file) or status is None:
         status = completeness(setup, store)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - began
     store.set_meta(compute_seconds=seconds, engines=tally.engines)
@@ -115,15 +107,11 @@ def work_off(
     pending = [source for source in sources if source.has_work()]
     if not pending:
         return False
-    # New candidates and answers are work for every rewarder, new judgements for the repeat check.
-    needed = [s for s in sources if s in pending or (s.stage == "repeat" and not s.finished)]
-    if any(source.stage in UPSTREAM for source in pending):
-        needed = sources
-    models = {source.model for source in needed}
+    # New candidates and answers are work for every rewarder.
+    more = any(source.stage in UPSTREAM for source in pending)
+    models = {source.model for source in (sources if more else pending)}
     cluster = setup.experiment.cluster
     check_models(setup, models, here=starts_local_ray(cluster.address))
-    for line in retiring(setup, models):
-        say(line, quiet=quiet)
     if starts_local_ray(cluster.address):
         loaded = [model for model in setup.models if model.card.name in models]
         fetch_weights(loaded, partial(say, quiet=quiet))

@@ -53,19 +53,15 @@ class Tally:
 
         Raises the BonError that stopped the run once all that was in flight is stored.
         """
-        stores = {self._store, *(s.target_store for s in sources if s.target_store is not None)}
-        costs: Counter[tuple[str, str]] = Counter()
-        for store in stores:
-            costs.update(store.row_costs())
+        costs = self._store.row_costs()
         if costs or self._path.exists() or self._in_ledger:
             self._ledger = self._path
             ledger = Ledger(self._path)
-            ledger.carry(dict(costs))
+            ledger.carry(costs)
             ledger.close()
 
         def check() -> None:
-            for store in stores:
-                store.check_exists()
+            self._store.check_exists()
             self._show_progress()
 
         self._progress = progress
@@ -86,14 +82,13 @@ class Tally:
             if self._ledger is not None and self._ledger.exists():
                 with suppress(BonError):  # the disk is full: what it hides says so
                     Ledger(self._ledger).close()
-        for store in stores:
-            store.commit()
+        self._store.commit()
         if self._stopped is not None:
             raise self._stopped
 
     def file(self, source: Source, reply: Reply) -> None:
         """Store a reply's rows; stop its model, or the run, where it says or costs too much."""
-        model, store = source.model, source.target_store or self._store
+        model, store = source.model, self._store
         rows: list[Candidate | Judgement] = [
             *store.add_candidates(reply.candidates, reply.seconds_per_row),
             *store.add_judgements(reply.judgements, reply.seconds_per_row),

@@ -60,19 +60,17 @@ def stakes_of(
     judging: Judging,
 ) -> EarlyStopping | None:
     """Return the stopping rule of a race or knockout; None if all comparisons are made."""
-    race = judging.race
-    raced = judging.design == "race" and not drawn(question.key, race.complete)
+    raced = judging.design == "race" and not drawn(question.key, judging.complete)
     if not raced and judging.design != "knockout":
         return None
     labels = {
-        row.text_key: row.text_key if race.stop == "text" else answer or ""
+        row.text_key: answer or ""
         for row, answer in zip(candidates, _classes(question, candidates), strict=True)
     }
     codes = {label: code for code, label in enumerate(dict.fromkeys(labels.values()))}
     return EarlyStopping(
         Counter(row.text_key for row in candidates),
         {key: codes[label] for key, label in labels.items()},
-        race.pairs,
     )
 
 

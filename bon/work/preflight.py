@@ -3,7 +3,7 @@
 import os
 from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,6 @@ from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.work.setup import Setup
-
-NOTICE = timedelta(days=60)
-"""Period of warnings before a model retires."""
 
 _GPUS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dri/renderD*", "/dev/dxg", "/dev/accel*")
 """GPU devices of all vendors on Linux."""
@@ -156,18 +153,6 @@ def _check_model(
             "has none",
             "set placement.gpus: 0, or use a cluster with --ray-address",
         )
-
-
-def retiring(setup: Setup, models: Iterable[str]) -> list[str]:
-    """Return a line for each model that its vendor is about to retire."""
-    names, today = set(models), date.today()
-    cards = [model.card for model in setup.models if model.card.name in names]
-    return [
-        f"{card.name}: {card.model} retires on {card.retires}, in {(card.retires - today).days} "
-        "days: finish before, or take a newer card"
-        for card in cards
-        if card.retires is not None and today < card.retires <= today + NOTICE
-    ]
 
 
 def has_gpu() -> bool:

@@ -270,8 +270,7 @@ def judging(setup: Setup, store: Store) -> dict[str, Any]:
     if subset < 1:
         record["drawn"] = keys(subset)
     if settings.design == "race":
-        race = settings.race
-        record |= {"stop": race.stop, "complete": race.complete, "in_full": keys(race.complete)}
+        record |= {"complete": settings.complete, "in_full": keys(settings.complete)}
     return record
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bon.choosing.designs import Design, next_pairs
 from bon.choosing.opinion import Candidates, Opinion, item_opinion
-from bon.choosing.race import EarlyStopping, bounds, contenders
+from bon.choosing.race import PAIRS, EarlyStopping, bounds, contenders
 from bon.choosing.replaying import Trial
 from bon.choosing.rules import RULES
 from tests.choosing.opinions import judgement
@@ -33,7 +33,7 @@ def worlds(draw):
         for b in classes
         if a != b
     }
-    return texts, classes, verdicts, draw(st.integers(1, 5))
+    return texts, classes, verdicts
 
 
 def rows_of(pairs, verdicts):
@@ -47,15 +47,15 @@ def rows_of(pairs, verdicts):
 
 def raced(design: Design, world) -> tuple[Opinion, Opinion, np.ndarray, int]:
     """What a design made known, what all pairs do, a gold by class, and the pairs it compared."""
-    texts, classes, verdicts, pairs = world
-    stakes = EarlyStopping({key: texts.count(key) for key in classes}, classes, pairs)
+    texts, classes, verdicts = world
+    stakes = EarlyStopping({key: texts.count(key) for key in classes}, classes)
     about, distinct = Candidates.of("q", texts), Candidates.of("q", sorted(classes))
     asked: list[tuple[str, str]] = []
     while wanted := next_pairs(
         design, item_opinion("preferences", rows_of(asked, verdicts), distinct), stakes
     ):
         assert not {frozenset(pair) for pair in wanted} & {frozenset(pair) for pair in asked}
-        assert design != "race" or len(wanted) <= pairs
+        assert design != "race" or len(wanted) <= PAIRS
         asked += wanted
     every = [(a, b) for a in classes for b in classes if a < b]
     gold = np.array([[float(classes[key]) for key in texts]])
@@ -110,7 +110,7 @@ def test_replayed_at_full_size_only(world):
 @given(worlds(), st.data())
 def test_bounds_hold_whatever_is_still_unknown(world, data):
     """Any part of the verdicts: the points of all of them are inside, the best contend."""
-    texts, classes, verdicts, _ = world
+    texts, classes, verdicts = world
     every = [(a, b) for a in classes for b in classes if a < b]
     some = [pair for pair in every if data.draw(st.booleans())]
     about = Candidates.of("q", texts)
@@ -127,5 +127,5 @@ def test_a_tie_that_all_verdicts_make_is_asked_to_its_end():
     """Nobody can be ruled out by a judge that follows the position."""
     classes = {f"t{k}": k % 2 for k in range(5)}
     verdicts = {(a, b): ["first"] for a in classes for b in classes if a != b}
-    *_, asked = raced("race", (list(classes), classes, verdicts, 4))
+    *_, asked = raced("race", (list(classes), classes, verdicts))
     assert asked == 10

@@ -98,6 +98,7 @@ def rows(directory: Path) -> list[list[tuple]]:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("commands_on_one_ray")
 def test_a_killed_engine_changes_no_result(study: Path) -> None:
     calm = started(study, "calm")
     assert calm.communicate()[0]

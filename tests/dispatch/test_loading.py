@@ -30,7 +30,7 @@ PACKAGE = '''
 
         def __init__(self, settings):
             Path(__file__).with_name("loads").open("a").write("x")
-            time.sleep(12)
+            time.sleep(6)
             super().__init__(settings)
 
         async def _receive(self, messages):
@@ -45,19 +45,17 @@ PACKAGE = '''
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("hangs", [False, True])
-def test_loading_does_not_count_against_the_time_limit(tmp_path: Path, hangs: bool) -> None:
+def test_loading_does_not_count_against_the_time_limit(tmp_path: Path) -> None:
     site = tmp_path / "site"
     info = site / "slow-1.dist-info"
     info.mkdir(parents=True)
     (site / "slow.py").write_text(textwrap.dedent(PACKAGE))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[bon.engines]\nslow = slow:ENTRY\n")
-    if hangs:
-        (site / "hangs").touch()
+    (site / "hangs").touch()
     write_questions(tmp_path / "questions.jsonl", 4)
     experiment = echo_experiment() | {"pairs": [], "rewarders": []}
-    experiment |= {"cluster": {"timeout_seconds": 4}, "analysis": {"bootstrap": 100}}
+    experiment |= {"cluster": {"timeout_seconds": 2}, "analysis": {"bootstrap": 100}}
     experiment["policies"][0]["engine"] = "slow"
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
     done = subprocess.run(
@@ -66,6 +64,6 @@ def test_loading_does_not_count_against_the_time_limit(tmp_path: Path, hangs: bo
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == ExitCode.COMPLETE, done.stderr
-    assert len((site / "loads").read_text()) == 1 + hangs  # ended for the item that hung alone
+    assert len((site / "loads").read_text()) == 2  # ended for the item that hung alone
     with Store(tmp_path / "run", readonly=True) as store:
         assert store.count("candidates", "outcome != 'error'") == 4 * 4

@@ -87,6 +87,7 @@ def test_a_report_of_an_unfinished_run_says_so_first_and_exits_with_3(
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("commands_on_one_ray")
 def test_a_run_that_goes_on_to_its_end_is_reported_as_complete(make_experiment, go, tmp_path):
     experiment = make_experiment(analysis=QUICK)
     directory = go(experiment, until="generate")
@@ -99,6 +100,8 @@ def test_a_run_that_goes_on_to_its_end_is_reported_as_complete(make_experiment, 
     assert completeness.complete
 
 
+@pytest.mark.ray
+@pytest.mark.usefixtures("commands_on_one_ray")
 def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):
     experiment = make_experiment(questions=6, analysis=QUICK)
     experiment["cluster"] = {"retries": 0, "max_error_share": 0.2}

@@ -1,10 +1,10 @@
-"""Biases of known strength: what is injected, and that stress and calibrate find it."""
+"""Biases of known strength: what is injected, and that calibrate and the report find it."""
 
 import pytest
 
 from bon.core.text import FEATURES
 from bon.rewarders.base import Verdict
-from tools.injected_biases import PLACE, amounts, biased, calibrate_alarm, stress_alarm
+from tools.injected_biases import PLACE, amounts, biased, calibrate_alarm, report_alarm
 from tools.injected_biases import Judge as Simulated
 
 
@@ -38,5 +38,5 @@ def test_a_strong_bias_is_found_and_none_is_not(bias):
 
     assert calibrate_alarm(judge(0.8), "pairs", 80)
     assert not calibrate_alarm(judge(0.0), "pairs", 80)
-    assert stress_alarm(judge(0.8), 80) is (None if bias in ("letter B", "first place") else True)
-    assert not stress_alarm(judge(0.0), 80)
+    assert report_alarm(judge(0.8), 80) is (True if bias == "first place" else None)
+    assert not report_alarm(judge(0.0), 80)

@@ -187,6 +187,8 @@ def run_it(tmp_path: Path, experiment: Any) -> Any:
     return CliRunner().invoke(app, arguments)
 
 
+@pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 @pytest.mark.parametrize("of_run", [True, False])
 def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(tmp_path: Path, of_run: bool) -> None:
     def kind(number: int, _: Any) -> str:
@@ -209,6 +211,8 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(tmp_path: Path, of
     assert set(billing.sold.values()) == {N}
 
 
+@pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 @pytest.mark.parametrize("kind", ["402", "quota"])
 def test_an_account_without_credit_stops_its_model_at_once(tmp_path: Path, kind: str) -> None:
     billing = Billing(lambda number, _: kind if number >= 10 else "ok")
@@ -223,6 +227,8 @@ def test_an_account_without_credit_stops_its_model_at_once(tmp_path: Path, kind:
         assert store.count("candidates", "outcome = 'error'") == 0
 
 
+@pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 def test_an_endpoint_without_usage_is_counted_and_said(tmp_path: Path) -> None:
     billing = Billing(lambda *_: "missing")
     write_questions(tmp_path / "questions.jsonl", 4)

@@ -94,6 +94,7 @@ def test_a_ledger_that_another_process_holds_is_one_line(
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("one_ray", "commands_on_one_ray")
 def test_a_run_on_a_damaged_ledger_is_refused_before_anything_is_bought(tmp_path: Path) -> None:
     billing = Billing()
     write_questions(tmp_path / "questions.jsonl", 2)
@@ -150,7 +151,8 @@ def test_every_image_of_a_ledger_after_a_power_loss_counts_what_was_asked(tmp_pa
     log = path.with_name(f"{LEDGER}-wal").read_bytes()
     image = tmp_path / "image" / LEDGER
     image.parent.mkdir()
-    for length in sorted({*range(0, len(log), 997), *(size for size, _ in sizes), len(log)}):
+    frame = 24 + 4096  # a page with its header; SQLite leaves out one that is not whole
+    for length in sorted({*range(0, len(log), frame), *(size for size, _ in sizes), len(log)}):
         shutil.copy2(path, image)
         image.with_name(f"{LEDGER}-wal").write_bytes(log[:length])
         image.with_name(f"{LEDGER}-shm").unlink(missing_ok=True)
@@ -198,32 +200,6 @@ def test_a_dataset_that_lost_rows_is_refused(tmp_path: Path) -> None:
         start(prepare(raw | {"questions": raw["questions"] | {"limit": 4}}, tmp_path), store)
         assert store.count("questions", "active > 0") == 4
         start(prepare(raw, tmp_path), store, quiet=True, replace=True)
-
-
-@pytest.mark.ray
-def test_stress_tests_spend_what_the_run_s_cap_leaves(tmp_path: Path) -> None:
-    billing = Billing(text="Score: 7")
-    write_questions(tmp_path / "questions.jsonl", 4)
-    with serve(billing) as server:
-        raw = paid_experiment(server.url, 20, None)
-        paid = {key: raw["policies"][0][key] for key in ("engine", "model", "cost", "engine_args")}
-        critic = echo_experiment()["rewarders"][1] | paid
-        critic |= {"score": {"pattern": r"Score: (\d)", "range": [0, 9]}, "votes": 1}
-        critic |= {"sampling": {"temperature": 1.0, "max_tokens": 10}}
-        raw |= {"policies": echo_experiment()["policies"], "rewarders": [critic]}
-        (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(raw))
-        run = bon("run", tmp_path / "experiment.yaml", "--out", tmp_path / "run")
-        bill = billing.bill
-        stress = bon("stress", tmp_path / "run")
-    assert run.returncode == 0, run.stderr
-    assert 0 < bill < 20
-    assert stress.returncode == 3, stress.stderr
-    assert "cluster.spending_cap, $20, is reached" in " ".join(stress.stderr.split())
-    assert bill < billing.bill <= 20
-    assert sum(spent_by_spec(tmp_path / "run" / LEDGER).values()) == billing.bill
-    for ended in (run, stress):
-        assert "core_worker" not in ended.stderr
-        assert "Traceback" not in ended.stderr
 
 
 # -- what is counted -----------------------------------------------------------------------

@@ -165,6 +165,7 @@ def test_a_model_is_asked_for_what_no_rule_reads_once(study, go, tmp_path):
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("commands_on_one_ray")
 def test_a_killed_run_buys_nothing_twice_and_keeps_to_its_cap(study, tmp_path):
     """The command in a process of its own: stopped by its cap, killed, and brought to its end."""
     reads = Reads()

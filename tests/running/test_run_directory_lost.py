@@ -35,9 +35,7 @@ def start_bon(folder, *arguments, ray="", **options):
 @pytest.fixture
 def experiment(make_experiment, tmp_path):
     """An experiment of minutes."""
-    experiment = make_experiment(
-        questions=60, cluster={"batch": 2, "in_flight": 1}, judging={"repeat_check": 3}
-    )
+    experiment = make_experiment(questions=60, cluster={"batch": 2, "in_flight": 1})
     for model in [*experiment["policies"], *experiment["rewarders"]]:
         model["engine_args"]["latency"] = 2.0
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
@@ -63,11 +61,7 @@ def rename(directory):
     directory.rename(directory.with_name("renamed"))
 
 
-def delete_repeats(directory):
-    (directory / "repeats" / "run.sqlite").unlink()
-
-
-@pytest.mark.parametrize("lose", [delete, shutil.rmtree, rename, delete_repeats])
+@pytest.mark.parametrize("lose", [delete, shutil.rmtree, rename])
 def test_a_database_that_goes_under_its_driver_ends_the_run_at_once(
     experiment, tmp_path, ray_address, lose
 ):

@@ -41,6 +41,7 @@ def incomplete(run: list[str]) -> str:
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 def test_what_no_try_answered_is_missing_and_asked_again(tmp_path: Path) -> None:
     down = True
 
@@ -63,6 +64,7 @@ def test_what_no_try_answered_is_missing_and_asked_again(tmp_path: Path) -> None
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 def test_what_failed_is_missing_and_asked_again_until_nothing_comes_through(tmp_path: Path) -> None:
     refused = {0, 1}
 

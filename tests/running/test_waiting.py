@@ -14,6 +14,7 @@ from tests.engines.fake_endpoint import serve
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("commands_on_one_ray")
 @pytest.mark.slow
 def test_an_hour_of_retry_after_is_said(tmp_path: Path) -> None:
     write_questions(tmp_path / "questions.jsonl", 4)

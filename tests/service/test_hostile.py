@@ -112,7 +112,6 @@ REFUSED = {
     "deep candidates": changed(judging={"deep": {"n": 4096, "share": 1}}),
     "deep thoughts": changed(policies__0__sampling={"max_thinking_tokens": 10**5}),
     "thoughts past all": changed(policies__0__sampling={"max_thinking_tokens": 10**9}),
-    "repeated without end": changed(judging={"repeat_check": 10**9}),
     "steps without end": changed(rewarders__0__options={"max_steps": 10**9}),
     "200 tasks": changed(questions=[
         {"benchmark": "multiple_choice", "path": "questions.jsonl", "name": f"q{i}"}

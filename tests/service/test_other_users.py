@@ -23,7 +23,7 @@ from tests.service.test_serve import cards, wait_ready
 
 SECRET = "known to the owner alone"
 OTHER = r"""
-import json, os, socket, stat, sys
+import json, os, socket, subprocess, sys
 from contextlib import suppress
 
 asked, done = json.load(sys.stdin), []
@@ -43,29 +43,31 @@ def plant(folder):
 
 def holds_secret(path):
     status = os.stat(path)
-    if status.st_mtime < asked["since"] or status.st_size > 1 << 28:
+    if status.st_size > 1 << 28:
         return False
     with open(path, "rb") as file:
         return asked["secret"].encode() in file.read()
 
 
-for folder, folders, files in os.walk("/"):
-    if folder == "/":
-        folders[:] = {*folders} - {"proc", "sys", "usr", "opt"}
-    if folder.startswith(mine) and folder not in before:
-        done.append(f"list {folder}")
-    for path in (f"{folder}/{name}" for name in folders):
-        if path not in before and (path.startswith(mine) or any(s in path for s in sessions)):
-            attempt("plant in", path, lambda: plant(path))
-    for path in (f"{folder}/{name}" for name in files):
-        if path in before:
-            continue
-        if path.startswith(mine):
-            attempt("read", path, lambda: open(path, "rb").close())
-            attempt("write to", path, lambda: open(path, "r+b").close())
-            attempt("connect to", path, lambda: socket.socket(socket.AF_UNIX).connect(path))
-        elif stat.S_ISREG(os.lstat(path).st_mode):
-            attempt("read", path, lambda: holds_secret(path))
+# What is new on the whole disk; `find` is ten times as fast as os.walk.
+wanted = ["-path", f"{mine}*", "-o", "-type", "f", "-newermt", f"@{asked['since']}"]
+for session in sessions:
+    wanted += ["-o", "-path", f"*{session}*"]
+left = "( -path /proc -o -path /sys -o -path /usr -o -path /opt ) -prune -o".split()
+command = ["find", "/", *left, "(", *wanted, ")", "-printf", r"%y%p\0"]
+found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+for kind, path in ((each[0], each[1:]) for each in map(os.fsdecode, found.split(b"\0")[:-1])):
+    if path in before:
+        continue
+    if kind == "d":
+        attempt("list", path, lambda: os.listdir(path))
+        attempt("plant in", path, lambda: plant(path))
+    elif path.startswith(mine):
+        attempt("read", path, lambda: open(path, "rb").close())
+        attempt("write to", path, lambda: open(path, "r+b").close())
+        attempt("connect to", path, lambda: socket.socket(socket.AF_UNIX).connect(path))
+    elif kind == "f":
+        attempt("read", path, lambda: holds_secret(path))
 
 for session in sessions:  # `ps` shows their paths to everyone
     for part in ("", "/logs", "/sockets", "/runtime_resources"):
@@ -188,6 +190,7 @@ def test_a_run_gives_nothing_to_another_user(place):
     assert not Path(session).exists()
     assert os.listdir(place / "tmp") == []
     # A run that its owner has opened to others goes on, and stays open.
+    (place / "home" / "e.yaml").write_text(yaml.safe_dump(slow(0.0)))
     for path in (run, *run.rglob("*")):
         path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
     more = ["--set", "questions.limit=2", "--replace"]

@@ -56,13 +56,12 @@ def experiment(device: str, engine: str) -> dict[str, Any]:
         "pairs": [{"benchmark": "vl_rewardbench", "path": "data/pairs.parquet"}],
         "policies": [card("mini-policy-a")],
         "rewarders": [card(name) for name in names],
-        "judging": {"repeat_check": 20},
         "analysis": {"bootstrap": 100},
     }
 
 
 def measure(folder: Path, device: str, engine: str) -> tuple[list[str], float]:
-    """The table of what each model cost and what changed when asked again; candidates per s."""
+    """The table of what each model cost; candidates per s."""
     from bon.running.reporting import read_results
     from bon.running.runner import run
     from bon.work.setup import prepare
@@ -73,20 +72,16 @@ def measure(folder: Path, device: str, engine: str) -> tuple[list[str], float]:
     results = read_results(out)
     assert results.completeness is not None
     assert results.completeness.complete, results.completeness.missing
-    repeated = {one.rewarder: one for one in results.repeats}
     lines = [
         "", f"## {engine}: what it cost", "",
-        "| model | unit | s per 1,000 | tokens in | tokens out | cache hits | waited | loading s "
-        "| changed when asked again |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| model | unit | s per 1,000 | tokens in | tokens out | cache hits | waited | loading s |",
+        "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for one in results.costs:
-        again = repeated.get(one.model)
-        changed = "" if again is None else f"{again.changed.value:.0%} of {again.num_repeated}"
         cells = [
             one.model, one.unit, _number(one.seconds), f"{one.prompt_tokens:,.0f}",
             f"{one.reply_tokens:,.0f}", _share(one.cache_hit_rate), _share(one.waited),
-            _number(one.loading), changed,
+            _number(one.loading),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"GPU memory at its highest: {peak[0] or 'not measured'}."]

@@ -50,7 +50,7 @@ from bon.engines.endpoints.endpoint import (
 )
 from bon.engines.endpoints.server import API_KEY, Server
 from bon.engines.endpoints.usage import count_tokens, most_tokens, read_amount, read_usage
-from bon.engines.metering import SALT, fresh, note_cached
+from bon.engines.metering import note_cached
 from bon.engines.settings import OpenAISettings
 
 _IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
@@ -93,7 +93,7 @@ class OpenAIEngine(Engine):
             seeds = seeds[:1]  # all samples would be the same one
         base = self._key(request, body)
         keys = {seed: f"{base}:{seed}" for seed in seeds}
-        replies = {} if fresh() else await budget().bought(keys.values())
+        replies = await budget().bought(keys.values())
         known = {seed: replies[key] for seed, key in keys.items() if key in replies}
         bought = {seed: _PaidSample(**json.loads(reply)) for seed, reply in known.items()}
         missing = tuple(seed for seed in seeds if seed not in bought)
@@ -256,8 +256,6 @@ class OpenAIEngine(Engine):
         """Add the samples of these seeds to `bought`; what a reply lacks is asked for again."""
         while seeds:
             request = dict(body)
-            if fresh() and self._kind == "vllm":  # the others cannot be told
-                request["cache_salt"] = SALT
             if len(seeds) > 1:
                 request["n"] = len(seeds)
             if self.can.seed != "none":

@@ -49,7 +49,6 @@ class Outcomes:
     sampled: "pd.Series[float]"
     effects: pd.DataFrame
     kl: tuple[float, ...] = ()
-    own: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,6 @@ def _arms(
                 sampled=sampled[i],
                 over_random=over,
                 kl=_mean([np.expm1(-ratio) + ratio for o in seeds for ratio in o.kl]),
-                own_score=_mean([value - 0.5 for o in seeds for value in o.own]),
                 **predictors.get(arm, {}),
             )
         )
@@ -400,7 +398,6 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
             "KL": "" if arm.kl is None else bounded(arm.kl),
-            "own score": "" if arm.own_score is None else gained(arm.own_score),
             "note": "; ".join(
                 ["helps choosing, hurts training"] * arm.hurts + [*arm.chooses, *arm.drift]
             ),

@@ -22,10 +22,9 @@ class TrainedArm(Record):
     zero line. Side effects on sampled responses: `length` (characters), `unread`, `entropy` (nats
     per response), `answer_share` of the `answer` that became more frequent; `drift` names flagged
     ones, and `chooses` what the choices themselves favour. `kl`: KL(trained ‖ untrained) in nats
-    per response, by Schulman's k3 (2020) on sampled responses. `own_score`: share of responses
-    that the arm's rewarder prefers to the untrained policy's, minus one half. `pair_accuracy`: of a
-    right against a wrong response of the policy; `score_variance`: share of the variance of scores
-    that lies within questions.
+    per response, by Schulman's k3 (2020) on sampled responses. `pair_accuracy`:
+    of a right against a wrong response of the policy; `score_variance`: share of the variance of
+    scores that lies within questions.
     """
 
     arm: str
@@ -45,7 +44,6 @@ class TrainedArm(Record):
     drift: tuple[str, ...] = ()
     chooses: tuple[str, ...] = ()
     kl: Estimate | None = None
-    own_score: Estimate | None = None
     pair_accuracy: float | None = None
     score_variance: float | None = None
     hurts: bool = False

@@ -4,26 +4,22 @@ Three stages, each resumable: the choices of every arm, one checkpoint per arm (
 under the key of everything that shaped it), and an ordinary run of all checkpoints as policies.
 """
 
-import asyncio
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from bon.analysis.results import REFERENCES
 from bon.analysis.results.uplift import Uplift
 from bon.analysis.side_effects import effects_of
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
 from bon.benchmarks.base import BadRow
 from bon.benchmarks.leaks import plain
-from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.console import say
 from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
@@ -33,14 +29,11 @@ from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import Host, JudgeTask, ModelSpec, Reply
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded, settings_of
-from bon.experiment.config import DatasetSpec, Placement, PolicyCard
+from bon.experiment.config import DatasetSpec, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
-from bon.rewarders.base import Item
-from bon.rewarders.registry import rewarder_class
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
@@ -49,7 +42,6 @@ from bon.training.arms import Arm, Choice, Choices, choose
 from bon.training.elsewhere import added_arms, export_arms
 from bon.work.run_tables import run_tables
 from bon.work.setup import Setup, located, prepare
-from bon.work.sources import question_item
 
 UNTRAINED = "untrained"
 GREEDY = ".greedy"
@@ -108,9 +100,8 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
     ratios = {}
     if policy.card.engine == "transformers":
         ratios = divergences(evaluation, folders, policy, setup, quiet=quiet)
-    owns = own_scores(evaluation, arms, setup, quiet=quiet)
     results = analyse_uplift(
-        _outcomes(evaluation, arms, ratios, owns),
+        _outcomes(evaluation, arms, ratios),
         results_of_run,
         policy=policy.card.name,
         num_questions=len(choices.questions),
@@ -363,123 +354,32 @@ def divergences(
     *,
     quiet: bool = False,
 ) -> dict[str, tuple[float, ...]]:
-    """Return by label how much more probable training made sampled responses, on some questions."""
+    """Return by label how much more probable training made sampled responses, on some questions.
+
+    Each is kept in a file under its key; one that fails is left out: a side figure of the study.
+    """
     work = {}
     settings = _settings(policy, setup)
     for label, rows in _sampled(evaluation, list(folders)).items():
-        examples = [Example(messages_of(question, policy), row.text) for question, row, _ in rows]
+        examples = [Example(messages_of(question, policy), row.text) for question, row in rows]
         key = content_key("kl", str(folders[label].resolve()), [e.chosen for e in examples])
         work[label] = key, (settings, str(folders[label]), examples)
-    title = "comparing {} policies with the untrained one (KL)"
-    placement = policy.card.placement
-    return _kept(evaluation.parent / "kl", divergence_of, work, title, setup, placement, quiet)
-
-
-def own_scores(
-    evaluation: Path, arms: list[Arm], setup: Setup, *, quiet: bool = False
-) -> dict[str, tuple[float, ...]]:
-    """Return by label whether the arm's rewarder prefers responses to the untrained policy's.
-
-    On some questions; rewarders whose replies cost money, or were imported, are left out.
-    """
-    work = {}
-    specs = {arm.label: spec for arm in arms if (spec := _free_rewarder(setup, arm.name))}
-    for label, rows in _sampled(evaluation, list(specs)).items():
-        spec, items = specs[label], [question_item(q, [a, b]) for q, a, b in rows]
-        key = content_key(
-            spec.loaded.spec,
-            setup.experiment.judging.design,
-            [[a.text, b.text] for _, a, b in rows],
-        )
-        work[label] = key, (spec, items)
-    title = "asking the rewarders of {} policies about their responses"
-    placement = next(iter(specs.values())).loaded.card.placement if specs else None
-    return _kept(evaluation.parent / "own", win_shares, work, title, setup, placement, quiet)
-
-
-def win_shares(spec: ModelSpec, items: list[Item]) -> list[float]:
-    """Return by item whether the first response beats the second: 1, 0, or .5 for a tie.
-
-    Items that the rewarder leaves undecided are left out; BonError if it cannot run.
-    """
-    card = spec.loaded.card
-
-    async def judged() -> Reply:
-        host = Host({"rewarder": spec})
-        tasks = [JudgeTask(item, (), card.votes) for item in items if len(item.responses) > 1]
-        try:
-            return await host.run("rewarder", tasks)
-        finally:
-            await host.close()
-
-    reply = asyncio.run(judged())
-    if reply.failure:
-        raise BonError(reply.failure)
-    kind, shares = KIND_OF[rewarder_class(card).arity], []
-    for item in items:
-        rows = [row for row in reply.judgements if row.item == item.key]
-        if len(item.responses) < 2:
-            shares.append(0.5)
-        elif rows:
-            opinion = item_opinion(kind, rows, Candidates.of(item.key, list(item.responses)))
-            first, second, *_ = opinion.candidate_scores()[0]
-            if np.isfinite([first, second]).all():
-                shares.append(0.5 + 0.5 * float(np.sign(first - second)))
-    return shares
-
-
-def _free_rewarder(setup: Setup, name: str) -> ModelSpec | None:
-    """Return the rewarder of an arm if it can be asked again, and costs nothing."""
-    spec = None if name in REFERENCES else setup.specs()[name]
-    return None if spec is None or (card := spec.loaded.card).imported or card.price else spec
-
-
-def _sampled(
-    evaluation: Path, labels: list[str]
-) -> dict[str, list[tuple[Question, Candidate, Candidate]]]:
-    """Return by label some questions, each with a response of that policy and of the untrained."""
-    with Store(evaluation, readonly=True) as store:
-        models = {loaded.card.name: loaded for loaded in open_run(store).policies}
-        questions = list(store.questions())[:MOST_RATIOS]
-        rows = {
-            label: [
-                (question, after[0], before[0])
-                for question in questions
-                if (after := with_texts(store, models[label], question))
-                and (before := with_texts(store, models[UNTRAINED], question))
-            ]
-            for label in labels
-        }
-    return {label: pairs for label, pairs in rows.items() if pairs}
-
-
-def _kept(
-    folder: Path,
-    function: Callable[..., list[float]],
-    work: Mapping[str, tuple[str, tuple[Any, ...]]],
-    title: str,
-    setup: Setup,
-    placement: Placement | None,
-    quiet: bool,
-) -> dict[str, tuple[float, ...]]:
-    """Return the results of tasks by label; each is kept in a file under its key.
-
-    One that fails is left out: a side figure of the study.
-    """
     results: dict[str, tuple[float, ...]] = {}
+    folder = evaluation.parent / "kl"
     for label, (key, _) in work.items():
         path = folder / f"{label}.json"
         stored = json.loads(path.read_text()) if path.is_file() else {}
         if stored.get("key") == key:
             results[label] = tuple(stored["values"])
     missing = [label for label in work if label not in results]
-    if not missing or placement is None:
+    if not missing:
         return results
-    say(title.format(len(missing)), quiet=quiet)
+    say(f"comparing {len(missing)} policies with the untrained one (KL)", quiet=quiet)
     folder.mkdir(exist_ok=True)
+    placement = policy.card.placement
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
         tasks = [work[label][1] for label in missing]
-        done = run_tasks(function, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
+        done = run_tasks(divergence_of, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
         for index, result in done:
             label = missing[index]
             if isinstance(result, list):
@@ -489,6 +389,22 @@ def _kept(
             else:
                 say(f"{label}: {one_line(result, 200)}")
     return results
+
+
+def _sampled(evaluation: Path, labels: list[str]) -> dict[str, list[tuple[Question, Candidate]]]:
+    """Return by label some questions, each with a response of that policy."""
+    with Store(evaluation, readonly=True) as store:
+        models = {loaded.card.name: loaded for loaded in open_run(store).policies}
+        questions = list(store.questions())[:MOST_RATIOS]
+        rows = {
+            label: [
+                (question, rows[0])
+                for question in questions
+                if (rows := with_texts(store, models[label], question))
+            ]
+            for label in labels
+        }
+    return {label: pairs for label, pairs in rows.items() if pairs}
 
 
 def divergence_of(
@@ -504,7 +420,6 @@ def _outcomes(
     directory: Path,
     arms: list[Arm],
     ratios: dict[str, tuple[float, ...]],
-    owns: dict[str, tuple[float, ...]],
 ) -> list[Outcomes]:
     """Return the accuracy of each checkpoint by question."""
     with Store(directory, readonly=True) as store:
@@ -523,7 +438,6 @@ def _outcomes(
                 correct.loc[label].astype(float),
                 pd.DataFrame(effects.xs(label)),
                 ratios.get(label, ()),
-                owns.get(label, ()),
             )
         )
     return outcomes

@@ -14,7 +14,7 @@ from bon.core.errors import BonError
 from bon.running.reporting import report_run
 from bon.training.import_outcomes import import_outcomes
 
-FAST = Options(draws=200, permutations=500)
+FAST = Options(draws=200)
 
 
 def table(rewarders: int = 17) -> pd.DataFrame:

@@ -21,7 +21,6 @@ import pytest
 import torch
 from PIL import Image
 
-import bon
 import bon.training.uplift as training
 from bon.analysis.results import Estimate
 from bon.analysis.side_effects import leanings
@@ -30,26 +29,19 @@ from bon.benchmarks import load_questions
 from bon.commands.main import main
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
-from bon.core.keys import text_key
-from bon.core.records import Candidate
-from bon.dispatch.worker import ModelSpec
 from bon.engines.base import ImagePart, Message, ScoreRequest
 from bon.engines.hf import fine_tuning
 from bon.engines.hf.engine import TransformersEngine
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Tuning
-from bon.experiment.cards import load_rewarder
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write_table
-from bon.rewarders.item_judging import Protocol
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
 from bon.training.arms import REFERENCES, Arm, Choice, choose
 from bon.training.demo import demo_study
 from bon.training.elsewhere import added_arms
-from bon.training.uplift import win_shares
 from bon.work.run_tables import run_tables
-from bon.work.sources import question_item
 from tests.conftest import write_questions
 from tests.engines.tiny_checkpoint import make_checkpoint
 from tests.running.conftest import change
@@ -315,27 +307,6 @@ def _png() -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.model
-def test_responses_are_compared_by_the_scores_of_the_rewarder(tmp_path):
-    path = write_table(tmp_path, "questions", count=2)
-    spec = DatasetSpec(benchmark="mmmu_pro", path=str(path))
-    questions = list(load_questions(spec, ImageStore(tmp_path / "images")))
-    rewarder = load_rewarder("mini-critic-a", tmp_path)
-    judge = ModelSpec(rewarder, protocol=Protocol(rewarder.spec, 1, "all_pairs"))
-    texts = ["Answer: A", "Answer: B"]
-    items = [question_item(q, [sampled(text) for text in texts]) for q in questions]
-    items.append(question_item(questions[0], [sampled("Answer: A")] * 2))
-    scores = [
-        bon.score("mini-critic-a", item.prompt, texts, images=[ref.path for ref in q.images])
-        for item, q in zip(items, questions, strict=False)
-    ]
-    assert win_shares(judge, items) == [*(float(a > b) for a, b in scores), 0.5]
-
-
-def sampled(text: str) -> Candidate:
-    return Candidate("", "", "", "", 0, text, text_key(text), None, "parsed", 0)
-
-
 # ------------------------------------------------------------------ statistics
 
 
@@ -591,5 +562,3 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
         code, out = uplift("--batch", "4")
         assert code == 0, out
     assert len(calls) - before == trained
-    stored = json.loads((directory / "uplift" / "uplift.json").read_text())
-    assert next(arm for arm in stored["arms"] if arm["arm"] == "head")["own_score"] is not None

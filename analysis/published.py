@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bon.analysis.correlation.coefficients import correct, correlate
+from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import accounts, answer, find, strength
@@ -89,7 +89,6 @@ def correlate_table(
             ]
     if first is None or all(c.pearson.estimate.value is None for c in correlations):
         raise _nothing(table, max(few.values(), default=0))
-    correlations = correct(correlations)
     leading_verdict = next((v for v in verdicts if (v.axis, v.outcome) == first), None)
     finding = find([("", leading_verdict)], correlations, [], [], None)
     clear = [v for v in verdicts if v is not leading_verdict and v.word not in UNCLEAR]

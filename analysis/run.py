@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bon.analysis.correlation.axes import ScoredPairs, clusters_of, kept_questions, measure
-from bon.analysis.correlation.coefficients import by_n, correct, correlate
+from bon.analysis.correlation.coefficients import by_n, correlate
 from bon.analysis.correlation.paired_accuracies import (
     Label,
     Measured,
@@ -94,7 +94,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
 
     progress("correlation")
     measured = measure(run, policies, benchmarks, options)
-    correlations = correct([correlate(m, label, options) for label, m in measured])
+    correlations = [correlate(m, label, options) for label, m in measured]
     verdicts = verdicts_of(measured, level)
     comparisons = _comparisons(policies, benchmarks, ensembles, options)
 

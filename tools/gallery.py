@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from bon.analysis import plots
-from bon.analysis.decision.recommend import recommend
 from bon.analysis.published import correlate_table
 from bon.running.reporting import read_results
 
@@ -34,7 +33,6 @@ def main(run: Path) -> None:
     results = read_results(run)
     write("correlation", plots.correlation(results))
     write("accuracy_at_n", plots.accuracy_at_n(results, policy=results.policies[0].policy))
-    write("gain_and_cost", plots.gain_and_cost(recommend([("demo", results)])))
     for table in ("vl_rewardbench", "rewardmath"):
         report = correlate_table(ROOT / "examples/published" / f"{table}.csv")
         write(table, plots.correlation(report))

@@ -30,7 +30,6 @@ from bon.analysis.results import (
     Estimate,
     LeaveOneOut,
     Options,
-    PermutationMethod,
 )
 from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import evidence
@@ -40,21 +39,19 @@ SMALL = 8
 """Below this many rewarders Fisher's interval is read; see docs/validity.md."""
 
 MANY = 500  # rewarders above which none is left out
-WORK = 8_000_000  # at most this many rewarders times permutations
 RANKS = {"spearman": (1.06, 5)}
 """Variance and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
 
 
 def correlate(measured: Measured, label: Label, options: Options) -> Correlation:
-    """Compute the coefficients of one axis; `correct` fills in `p_adjusted`.
+    """Compute the coefficients of one axis.
 
-    With shared base models, only Pearson's r keeps bounds and p (bon.analysis.correlation
-    .families): those of ranks would take rewarders as independent.
+    With shared base models, only Pearson's r keeps bounds (bon.analysis.correlation.families):
+    those of ranks would take rewarders as independent.
     """
     m = measured.complete()
     r, bases = len(m.names), num_bases(m)
     pearson, spearman = (coefficient(m, name, options.level) for name in COEFFICIENTS)
-    pearson = _with_p(m, pearson, options)
     return Correlation(
         **asdict(label),
         num_rewarders=r,
@@ -86,10 +83,7 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
 
 
 def coefficient(m: Measured, name: str, level: float) -> Coefficient:
-    """Compute a coefficient with the interval to read; docs/validity.md shows why it is this one.
-
-    A p is there where base models are shared and the interval allows for them.
-    """
+    """Compute a coefficient with the interval to read; docs/validity.md shows why this one."""
     r = len(m.names)
     value = float(COEFFICIENTS[name](m.x, m.y)) if r >= MIN_REWARDERS else float("nan")
     if not np.isfinite(value):
@@ -97,22 +91,21 @@ def coefficient(m: Measured, name: str, level: float) -> Coefficient:
         flat = "One axis does not vary, so there is no correlation."
         return Coefficient(estimate=nothing(r), read=few if r < MIN_REWARDERS else flat)
     chosen, reason = _for_independent(m, name, value, level)
-    codes, p = family_codes(m), None
+    codes = family_codes(m)
     if codes is not None and name == "pearson":
         count = int(codes.max()) + 1
-        chosen, p = clustered(m, codes, chosen, level)
+        chosen = clustered(m, codes, chosen, level)
         reason = (
             f"The jackknife over {count} base models, or the interval for independent rewarders "
             "if that is wider: rewarders with one base model share its errors."
             if chosen.low is not None
-            else "No interval and no p: rewarders with one base model share its errors, and "
+            else "No interval: rewarders with one base model share its errors, and "
             f"fewer than {ENOUGH_BASES} base models are too few to estimate by how much."
         )
     elif codes is not None:
         chosen = without_bounds(chosen)
         reason = "No interval of ranks: none allows for shared base models."
-    method: PermutationMethod = "none" if p is None else "jackknife over families"
-    return Coefficient(estimate=chosen, p_value=p, p_method=method, read=reason)
+    return Coefficient(estimate=chosen, read=reason)
 
 
 def _for_independent(m: Measured, name: str, value: float, level: float) -> tuple[Estimate, str]:
@@ -135,36 +128,6 @@ def _for_independent(m: Measured, name: str, value: float, level: float) -> tupl
         f"The jackknife over {r} rewarders: unlike Fisher's interval it allows for rewarders far "
         "from the others."
     )
-
-
-def _with_p(m: Measured, pearson: Coefficient, options: Options) -> Coefficient:
-    """Add the permutation p, or keep the larger one that allows for shared base models."""
-    r = len(m.names)
-    if pearson.estimate.low is None and (r > MIN_REWARDERS or pearson.estimate.value is None):
-        return pearson
-    count = min(options.permutations, max(1000, WORK // r))
-    p, method = resampling.permutation_p(m.x, m.y, count, options.seed)
-    if pearson.p_value is not None and pearson.p_value > p:
-        return pearson
-    return pearson.model_copy(update={"p_value": p, "p_method": method})
-
-
-def correct(correlations: list[Correlation]) -> list[Correlation]:
-    """Adjust p over the axes of each policy, benchmark and leaks (Holm).
-
-    Macro, overall and the groups read the same pairs, so the best of them is a selection.
-    """
-    found = [c.pearson for c in correlations]
-    keys = [(c.policy, c.benchmark, c.leaks, c.n) for c in correlations]
-    for key in dict.fromkeys(keys):
-        rows = [i for i, k in enumerate(keys) if k == key]
-        adjusted = resampling.holm([found[i].p_value for i in rows])
-        for i, p in zip(rows, adjusted, strict=True):
-            found[i] = found[i].model_copy(update={"p_adjusted": p})
-    return [
-        c.model_copy(update={"pearson": pearson})
-        for c, pearson in zip(correlations, found, strict=True)
-    ]
 
 
 # ------------------------------------------------------------------ r against n

@@ -3,8 +3,8 @@
 Checkpoints of one base model err alike, so the interval for independent rewarders is too narrow
 (14 rewarders from 4 base models: it covers as little as 72 in 100). With five or more families,
 each is left out in turn (jackknife on Fisher's scale, Student's t with one degree of freedom less
-than families), and the wider of the two intervals is read, with the p of the jackknife. With fewer
-families neither an interval nor p holds. Ranks have neither.
+than families), and the wider of the two intervals is read. With fewer families there is none, and
+none of ranks.
 """
 
 import numpy as np
@@ -33,22 +33,19 @@ def num_bases(m: Measured) -> int | None:
     return None if codes is None else int(codes.max()) + 1
 
 
-def clustered(
-    m: Measured, codes: Ints, read: Estimate, level: float
-) -> tuple[Estimate, float | None]:
-    """Return r with an interval and a p that allow for families; r alone for few of them.
+def clustered(m: Measured, codes: Ints, read: Estimate, level: float) -> Estimate:
+    """Return r with an interval that allows for families; r alone for few of them.
 
     `read` is r with the interval for independent rewarders.
     """
     count = int(codes.max()) + 1
     if count < ENOUGH_BASES or read.value is None or read.low is None or read.high is None:
-        return without_bounds(read), None
+        return without_bounds(read)
     middle, error = resampling.jackknife(m.x, m.y, codes)
     half = special.stdtrit(count - 1, (1 + level) / 2) * error
     low, high = np.tanh(middle - half), np.tanh(middle + half)
-    p = 2 * special.stdtr(count - 1, -(abs(middle) / error)) if error > 0 else 0.0
     bounds = min(low, read.low), max(high, read.high)
-    return estimate(read.value, *bounds, read.n, "jackknife over families"), float(p)
+    return estimate(read.value, *bounds, read.n, "jackknife over families")
 
 
 def without_bounds(number: Estimate) -> Estimate:

@@ -133,22 +133,15 @@ def structural_fit(
 
 
 def fit(m: Measured, level: float, points: int = 25, bounded: bool = True) -> Fit | None:
-    """Fit a least-squares line with its bands, or without any bounds."""
+    """Fit a least-squares line with its band, or without any bounds."""
     line = Line.through(m.x, m.y)
     if line is None:
         return None
     t = line.t(level) if bounded else np.nan
-    band = []
-    for a in np.linspace(m.x.min(), m.x.max(), points).tolist():
-        mean, new = (around(line.at(a), t * line.error(a, new=n), line.n, "t") for n in (0, 1))
-        band.append(
-            BandPoint(
-                x=a, y=mean.value, low=mean.low, high=mean.high,
-                predict_low=new.low, predict_high=new.high,
-            )
-        )  # fmt: skip
+    grid = np.linspace(m.x.min(), m.x.max(), points).tolist()
+    band = [(x, around(line.at(x), t * line.error(x), line.n, "t")) for x in grid]
     return Fit(
         slope=around(line.slope, t * line.sd / np.sqrt(line.sxx), line.n, "t"),
-        band=tuple(band),
+        band=tuple(BandPoint(x=x, y=at.value, low=at.low, high=at.high) for x, at in band),
         structural=structural_fit(m, level, points, bounded),
     )

@@ -84,7 +84,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     """Return one result per replay; `headline`: (rewarder, rule) pairs that represent rewarders."""
     subject = _slices(s, "subject", headline)
     difficulty = _slices(s, "difficulty", headline)
-    random, majority, oracle = (s.baselines[name] for name in ("random", "majority", "oracle"))
+    random, majority = s.baselines["random"], s.baselines["majority"]
     values = np.array([r.mean(s.n) for r in s.replays])
     q, level = len(s.pool.correct), s.options.level
     sizes = [_sample_size(r, s.n) for r in s.replays]
@@ -100,21 +100,8 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
             differing=None if s.draws.units else differing,
         )  # fmt: skip
 
-    def closed(values: Floats) -> Floats:
-        room = values[oracle] - values[random]
-        return np.asarray((values - values[random]) / np.where(room > 1e-9, room, np.nan))
-
     accuracy = _accuracies(values, s.heads, sizes, level, s.draws.units)
     gains = differences(random, by_question, s.heads, sizes)
-    gaps_closed = from_draws(
-        closed(values),
-        closed(s.heads.astype(float)),
-        sizes,
-        METHOD,
-        level,
-        proportion=False,
-        units=s.draws.units,
-    )
     to_vote = differences(majority, by_question, s.heads, sizes)
     by_fold = _folds(s.pool).T @ by_question
     results = []
@@ -138,7 +125,6 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 estimated=replay.estimated.get(s.n),
                 accuracy=accuracy[k],
                 gain=gains[k],
-                gap_closed=gaps_closed[k],
                 versus_majority=to_vote[k],
                 verdict_versus_majority=_verdict(to_vote[k], k == majority),
                 by_subject=subject.get(k, ()),

@@ -1,4 +1,4 @@
-"""Bootstrap and closed-form intervals, correlation coefficients and permutation tests.
+"""Bootstrap and closed-form intervals, and correlation coefficients.
 
 A bootstrap draw is a row of counts, how often each question (or pair) was drawn, so that all means
 of all draws are one matrix product. The same draws serve every policy and rewarder: differences
@@ -8,14 +8,14 @@ between them are paired.
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.results import Estimate, PermutationMethod
+from bon.analysis.results import Estimate
 from bon.choosing.opinion import Bools, Floats, Ints
 
 Floats32 = NDArray[np.float32]
@@ -355,41 +355,6 @@ def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
 
 
 COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows}
-
-EXACT_REWARDERS = 9
-"""Largest number of rewarders whose permutations are all enumerated (9! = 362,880)."""
-
-
-@lru_cache(maxsize=2)
-def _all_orders(r: int) -> NDArray[np.int8]:
-    orders = np.zeros((1, 0), dtype=np.int8)
-    for k in range(r):  # insert k at every place of every order so far
-        orders = np.concatenate([np.insert(orders, i, k, axis=1) for i in range(k + 1)])
-    return orders
-
-
-@lru_cache(maxsize=8)
-def _sampled_orders(r: int, count: int, seed: int) -> NDArray[np.int16]:
-    rng = np.random.default_rng([seed, r, count])
-    return rng.permuted(np.tile(np.arange(r, dtype=np.int16), (count, 1)), axis=1)
-
-
-def permutation_p(x: Floats, y: Floats, count: int, seed: int) -> tuple[float, PermutationMethod]:
-    """Two-sided permutation p of Pearson's r, and the method.
-
-    All permutations up to nine rewarders; above, `count` random ones plus the observed one (Phipson
-    and Smyth 2010), so that p is never zero.
-    """
-    r = len(x)
-    exact = r <= EXACT_REWARDERS
-    orders = _all_orders(r) if exact else _sampled_orders(r, count, seed)
-    a, b = x - x.mean(), y - y.mean()
-    sums = b[orders] @ a
-    slack = 1e-12 * max(np.abs(sums).max(), 1e-300)
-    extreme = int((np.abs(sums) >= abs(float(b @ a)) - slack).sum())
-    if exact:
-        return extreme / len(orders), "exact permutation"
-    return (extreme + 1) / (len(orders) + 1), "sampled permutation"
 
 
 def two_sided(spread: NDArray[np.floating]) -> float:

@@ -10,7 +10,6 @@ raises `NothingToDrawError` where the results hold nothing to show.
 
 from bon.analysis.plots.curves import accuracy_at_n, depth
 from bon.analysis.plots.forest import forest
-from bon.analysis.plots.gain_and_cost import gain_and_cost
 from bon.analysis.plots.gains import gains
 from bon.analysis.plots.output import inline_svg, save
 from bon.analysis.plots.reliability import reliability
@@ -25,7 +24,6 @@ __all__ = [
     "correlation",
     "depth",
     "forest",
-    "gain_and_cost",
     "gains",
     "inline_svg",
     "page_style",

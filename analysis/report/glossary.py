@@ -8,7 +8,6 @@ TERMS = {
     "consistency": "Share of pairs with the same winner in both orders.",
     "cost": "Money for all judgements of this run.",
     "gain": "Best-of-N accuracy minus pass@1, in points.",
-    "gap closed": "Gain divided by oracle minus pass@1: 0% is a random choice, 100% the oracle.",
     "interval": "The range in brackets holds the true value in 95% of studies.",
     "leaked": "The question is in the reward benchmark and in the question set.",
     "length bias": "Accuracy where the better response is the longer minus the rest, in points.",

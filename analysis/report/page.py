@@ -189,7 +189,7 @@ def _coefficients(results: Results) -> list[Correlation]:
     main = results.main
     shown = [c for c in results.correlations if main and c.benchmark == main.benchmark]
     whole = {
-        (c.policy, c.leaks, text.correlation(c.pearson)): c
+        (c.policy, c.leaks, text.bounded(c.pearson.estimate)): c
         for c in sorted(shown, key=lambda c: c.primary)
         if not c.axis.startswith("group:")
     }

@@ -137,7 +137,6 @@ class BestOfN(Record):
     estimated: Basis | None = None
     accuracy: Estimate
     gain: Estimate
-    gap_closed: Estimate
     versus_majority: Estimate
     verdict_versus_majority: VersusMajority
     by_subject: tuple[Slice, ...] = ()

@@ -1,7 +1,5 @@
 """Correlations of benchmark accuracy with Best-of-N accuracy over rewarders."""
 
-from typing import Literal
-
 from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
 
 ENOUGH_BASES = 5
@@ -18,24 +16,13 @@ class Point(Record):
     rule: str = ""
 
 
-PermutationMethod = Literal[
-    "exact permutation",
-    "sampled permutation",
-    "jackknife over families",
-    "none",
-]
-
-
 class Coefficient(Record):
     """A correlation coefficient; `estimate` has the interval to read, `read` says which.
 
-    Both allow for shared base models or are left out where nothing does. Only Pearson's r has a p.
+    The interval allows for shared base models, or is left out where nothing does.
     """
 
     estimate: Estimate
-    p_value: float | None = None
-    p_method: PermutationMethod = "none"
-    p_adjusted: float | None = None
     read: str = ""
 
 
@@ -48,14 +35,12 @@ class LeaveOneOut(Record):
 
 
 class BandPoint(Record):
-    """The fitted line at x with its confidence band and its prediction band."""
+    """The fitted line at x with its confidence band."""
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
-    predict_low: float | None = None
-    predict_high: float | None = None
 
 
 class StructuralFit(Record):
@@ -72,7 +57,7 @@ class StructuralFit(Record):
 class Fit(Record):
     """Least squares y = intercept + slope · x, over the range of the points.
 
-    Bounds and bands take rewarders as independent; with too few base models there are none.
+    Bounds and band take rewarders as independent; with too few base models there are none.
     `structural` is the line of true accuracies, where measurement errors are known.
     """
 

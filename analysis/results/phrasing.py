@@ -110,24 +110,13 @@ def lost(estimate: Estimate | None) -> str:
     return scaled(estimate, unit=" points")
 
 
-def probability(p: float | None) -> str:
-    """p = .004, or p < .001."""
-    if not _ok(p):
-        return f"p {NONE}"
-    if p < 0.001:
-        return "p < .001"
-    return f"p = {f'{p:.3f}' if p < 0.01 else f'{p:.2f}'}".replace(" 0.", " .")
-
-
 def p_value(p: float | None) -> str:
     """p in a column of that name: = .004, or < .001."""
-    return probability(p).removeprefix("p ")
-
-
-def correlation(result: Coefficient) -> str:
-    """.91 [.61, .99], p = .004."""
-    text, p = bounded(result.estimate), result.p_value
-    return text if p is None or text == NONE else f"{text}, {probability(p)}"
+    if not _ok(p):
+        return NONE
+    if p < 0.001:
+        return "< .001"
+    return f"= {f'{p:.3f}' if p < 0.01 else f'{p:.2f}'}".replace(" 0.", " .")
 
 
 def count(value: float | int | None) -> str:
@@ -186,9 +175,8 @@ def chance(p: float) -> str:
 
 
 def evidence(pearson: Coefficient, rewarders: int, bases: int | None) -> str:
-    """Return r = .91 [.61, .99] over 12 rewarders from 6 base models, p = .004."""
+    """Return r = .91 [.61, .99] over 12 rewarders from 6 base models."""
     of = "" if bases is None else f" from {plural(bases, 'base model')}"
     if bases is not None and bases < ENOUGH_BASES:
         of += ", too few for an interval"
-    p = "" if pearson.p_value is None else f", {probability(pearson.p_value)}"
-    return f"r = {bounded(pearson.estimate)} over {rewarders} rewarders{of}{p}"
+    return f"r = {bounded(pearson.estimate)} over {rewarders} rewarders{of}"

@@ -70,7 +70,6 @@ class Options(Record):
     axis: str = Field("macro", description="primary x axis: macro, overall, natural or group:NAME")
     rules: tuple[str, ...] = Field((), description="selection rules; empty: all supported")
     draws: int = Field(2000, ge=100, description="bootstrap draws")
-    permutations: int = Field(20_000, ge=100, description="sampled permutations, R > 9")
     subsets: int = Field(64, ge=4, description="subsets drawn where no exact value exists")
     seed: int = 0
     level: float = Field(0.95, gt=0.5, lt=1)

@@ -9,19 +9,19 @@ differences (`error_variance`).
 Priors: r uniform on (−1, 1); σx, σy uniform on (0, 2) in standard deviations of the measured axis;
 s uniform on `SHARES`; means, and slopes on covariates, flat and integrated out.
 
-The covariance s·FFᵀ + (1 − s)·I between rewarders is diagonalised once per s; every direction is
-then an independent pair with a 2 × 2 covariance, and the posterior is a sum over a grid: no
+The covariance s·FFᵀ + (1 − s)·I between rewarders is diagonalised once for all s; every direction
+is then an independent pair with a 2 × 2 covariance, and the posterior is a sum over a grid: no
 sampling, no seed. Errors in both variables: Fuller (1987), Measurement Error Models, ch. 1.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import special
 
-from bon.choosing.opinion import Floats
+from bon.choosing.opinion import Floats, Ints
 
 CORRELATIONS = np.linspace(-0.99, 0.99, 67)
 DEVIATIONS = (np.arange(14) + 0.5) / 7
@@ -88,34 +88,24 @@ def posterior(
     """
     n = len(x)
     design = np.ones((n, 1)) if covariates is None else np.column_stack([np.ones(n), covariates])
-    same = np.equal.outer(np.asarray(bases, object), np.asarray(bases, object)).astype(float)
-    shares = SHARES if same.sum() > n else SHARES[:1]
-    basis, rank = np.linalg.svd(design, len(shares) > 1)[0], np.linalg.matrix_rank(design)
-    fixed, rest = basis[:, :rank], basis[:, rank:]
+    rotation, level, code = _directions(tuple(bases), design.tobytes())
     units = [max(float(np.std(v, ddof=1)), 1e-12) for v in (x, y)]
     vx, vy = (float(np.clip(e / u**2, 1e-6, 4)) for e, u in zip(errors, units, strict=True))
-    ax, ay = (v / u - fixed @ (fixed.T @ v) / u for v, u in zip((x, y), units, strict=True))
-    r, sx, sy = CORRELATIONS[:, None, None], DEVIATIONS[None, :, None], DEVIATIONS[None, None, :]
+    a, b = rotation @ (x / units[0]), rotation @ (y / units[1])
+    sums = [np.bincount(code, w).tolist() for w in (np.ones(len(a)), a * a, b * b, a * b)]
+    sx, sy = DEVIATIONS[:, None], DEVIATIONS[None, :]
+    r = CORRELATIONS[len(CORRELATIONS) // 2 :, None, None]  # r and −r share all but one term
     logs = []
-    for share in shares:
-        a, b, level, code = ax, ay, np.ones(1), np.zeros(n, int)
-        counts = np.array([n - rank])
-        if share:
-            values, vectors = np.linalg.eigh(
-                rest.T @ (share * same + (1 - share) * np.eye(n)) @ rest
-            )
-            a, b = vectors.T @ (rest.T @ ax), vectors.T @ (rest.T @ ay)
-            level, code, counts = np.unique(
-                np.round(values, 6), return_inverse=True, return_counts=True
-            )
-        xx, yy, xy = (np.bincount(code, w) for w in (a * a, b * b, a * b))
-        log = np.zeros((len(CORRELATIONS), len(DEVIATIONS), len(DEVIATIONS)))
-        for k, scale in enumerate(level):
-            cx, cy, cxy = scale * sx**2 + vx, scale * sy**2 + vy, scale * r * sx * sy
-            det = cx * cy - cxy**2
-            squares = (cy * xx[k] - 2 * cxy * xy[k] + cx * yy[k]) / det
-            log -= 0.5 * (counts[k] * np.log(det) + squares)
-        logs.append(log)
+    for share in SHARES if (level != 1).any() else SHARES[:1]:
+        even, odd = np.zeros((2, len(r), len(sx), len(sx)))
+        parts = zip((1 - share + share * level).tolist(), *sums, strict=True)
+        for scale, count, xx, yy, xy in parts if share else [(1.0, *map(sum, sums))]:
+            cx, cy, cxy = scale * sx**2 + vx, scale * sy**2 + vy, scale * sx * sy
+            det = cx * cy - r**2 * cxy**2
+            even += count * np.log(det) + (cy * xx + cx * yy) / det
+            odd += 2 * xy * cxy / det
+        odd *= r
+        logs.append(-0.5 * np.concatenate([(even + odd)[:0:-1], even - odd]))
     weight = np.exp(np.stack(logs) - np.max(logs)).sum(axis=0)
     weight /= weight.sum()
     probability = weight.sum(axis=(1, 2))
@@ -126,3 +116,22 @@ def posterior(
         CORRELATIONS * seen,
         (float((weight * reliable[0]).sum()), float((weight * reliable[1]).sum())),
     )
+
+
+@lru_cache(maxsize=64)
+def _directions(bases: tuple[object, ...], design: bytes) -> tuple[Floats, Floats, Ints]:
+    """Return independent directions (D, n) off the design, the values of D eigenvalues, and codes.
+
+    The covariance along one is 1 − s + s · its eigenvalue of FFᵀ. Studies of one design share them.
+    """
+    n = len(bases)
+    columns = np.frombuffer(design).reshape(n, -1)
+    labels = np.asarray(bases, object)
+    same = np.equal.outer(labels, labels).astype(float)
+    basis = np.linalg.svd(columns)[0]
+    rest = basis[:, np.linalg.matrix_rank(columns) :].T
+    if same.sum() == n:
+        return rest, np.ones(1), np.zeros(len(rest), dtype=np.int64)
+    values, vectors = np.linalg.eigh(rest @ same @ rest.T)
+    level, code = np.unique(np.round(values, 9), return_inverse=True)
+    return vectors.T @ rest, level, code

@@ -23,6 +23,8 @@ PRIOR = np.log([0.4, 0.4, 0.2])
 MOST_GROUPS = 4
 MOST_CUTS = 120
 """Places at which many points may be cut into groups, or a line may become flat."""
+FAR = 45
+"""What lies so far below the largest log adds less than rounding does."""
 
 
 class Accounts(NamedTuple):
@@ -40,12 +42,13 @@ def accounts(x: Floats, y: Floats) -> Accounts:
     sx, sy, n = sx[order], sy[order], len(x)
     cuts = np.unique(np.linspace(0, n, min(n, MOST_CUTS) + 1).round().astype(int))
     on_x = _level_evidence(sx, cuts)
-    groups = _group_evidence(on_x, _level_evidence(sy, cuts), cuts)
     one = _mean(on_x[:, 0, -1])  # x around one level, which line and ceiling share
     edges = np.sort(sx)[max(2, n // 6) : max(3, int(np.ceil(0.67 * n)))]
     edges = edges[:: -(-len(edges) // MOST_CUTS)]
     line = one + _mean(_line_evidence(sx[None], sy))
     ceiling = one + _mean(_line_evidence(np.minimum(sx, edges[:, None]), sy))
+    on_y = _level_evidence(sy, cuts)
+    groups = _group_evidence(on_x, on_y, cuts, max(line, ceiling))
     logs = PRIOR + np.array([line, groups, ceiling])
     return Accounts(*(float(p) for p in np.exp(logs - _log_sum(logs))))
 
@@ -53,8 +56,11 @@ def accounts(x: Floats, y: Floats) -> Accounts:
 def _log_sum(logs: Floats, axis: int | None = None) -> Floats:
     """Return log(sum(exp(logs))); scipy's checks take longer than the sum."""
     top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
+    rest = logs - top
+    near = rest > -FAR
+    parts = np.exp(rest, where=near, out=rest).sum(axis=axis, where=near)
     with np.errstate(divide="ignore"):
-        total: Floats = np.log(np.exp(logs - top).sum(axis=axis)) + np.squeeze(top, axis)
+        total: Floats = np.log(parts) + np.squeeze(top, axis)
     return total
 
 
@@ -91,19 +97,43 @@ def _level_evidence(v: Floats, cuts: Ints) -> Floats:
     return np.where(j > i, log, -np.inf)
 
 
-def _group_evidence(on_x: Floats, on_y: Floats, cuts: Ints) -> float:
-    """Log evidence of 1 to MOST_GROUPS runs, each around a level on x and on y."""
+def _group_evidence(on_x: Floats, on_y: Floats, cuts: Ints, floor: float = -np.inf) -> float:
+    """Log evidence of 1 to MOST_GROUPS runs, each around a level on x and on y.
+
+    One residual variance an axis. Pairs of them whose best runs lie far below `floor`, or one
+    group, add nothing and are left out.
+    """
     n, c = cuts[-1], len(cuts) - 1
-    sizes = special.gammaln(np.maximum(cuts[1:] - cuts[:-1, None], 0) + 1)
-    # One residual variance an axis: (variances of x × of y, c, c).
-    segment = (on_x[:, None] + on_y[None] + sizes).reshape(-1, c, c)
     most = max(2, min(n // 2, MOST_GROUPS))
+    sizes = special.gammaln(np.arange(n + 1) + 1)[np.maximum(cuts[1:] - cuts[:-1, None], 0)]
+    prior = special.gammaln(np.arange(1, most + 1)) - special.gammaln(n + np.arange(1, most + 1))
+    one = on_x[:, 0, -1].max() + on_y[:, 0, -1].max()
+    best = np.add.outer(_best_runs(on_x + sizes, prior), _best_runs(on_y, 0 * prior))
+    least = max(floor, one) - FAR - (most - 1) * np.log(c)
+    x, y = np.nonzero(best >= min(least, best.max()))
+    segment = on_x[x]  # (pairs of variances, c, c)
+    segment += on_y[y]
+    segment += sizes
     prefix, whole = segment[:, 0], segment[:, 0, -1]  # prefix[:, j]: up to cut j + 1
     levels = []
-    for k in range(1, most + 1):
-        levels.append(whole + special.gammaln(k) - special.gammaln(n + k))
-        before = np.concatenate([np.full((len(prefix), 1), -np.inf), prefix[:, :-1]], axis=1)
+    for k in range(most):
+        levels.append(whole + prior[k])
+        before = _shifted(prefix)
         whole = _log_sum(before + segment[:, :, -1], axis=1)
-        if k < most - 1:
+        if k < most - 2:
             prefix = _log_sum(before[:, :, None] + segment, axis=1)
-    return _mean(np.concatenate(levels))
+    return float(_log_sum(np.concatenate(levels)) - np.log(best.size * most))
+
+
+def _shifted(prefix: Floats) -> Floats:
+    return np.concatenate([np.full((len(prefix), 1), -np.inf), prefix[:, :-1]], axis=1)
+
+
+def _best_runs(on: Floats, prior: Floats) -> Floats:
+    """Log evidence (variances) on one axis of the best division into runs, with its prior."""
+    best = on[:, 0]
+    found: Floats = best[:, -1] + prior[0]
+    for more in prior[1:]:
+        best = (_shifted(best)[:, :, None] + on).max(axis=1)
+        found = np.maximum(found, best[:, -1] + more)
+    return found

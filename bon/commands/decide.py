@@ -153,7 +153,6 @@ def recommend(
     as_json: options.Json = False,
 ) -> None:
     """Recommend a rewarder by gain and cost over finished runs, with those that may be as good."""
-    from bon.analysis import plots
     from bon.analysis.decision import recommend as recommending
     from bon.commands.decide_text import recommendation_text
 
@@ -161,9 +160,7 @@ def recommend(
     if cost and cost not in units:
         raise BonError(f"no cost unit {cost!r}", f"choose {', '.join(units)}")
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
-    priced = any(row.cost is not None for row in advice.rewarders)
-    figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out and priced else {}
-    save(out, "recommendation", advice.model_dump(mode="json"), figures)
+    save(out, "recommendation", advice.model_dump(mode="json"), {})
     emit(
         advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json
     )

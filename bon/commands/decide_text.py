@@ -24,7 +24,6 @@ from bon.analysis.results.phrasing import (
     names,
     percent,
     plural,
-    probability,
     share,
     short,
 )
@@ -140,7 +139,6 @@ def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
         if own := without.get((c.policy, *pair)):
             row["r without own rows (n)"] = f"{bounded(own.r)} ({own.num_rewarders})"
         yield row | {
-            "p": probability(c.pearson.p_value).removeprefix("p ").removeprefix("= "),
             "Spearman": bounded(c.spearman.estimate),
         }
         shown.add(pair)

@@ -37,7 +37,7 @@ TABLES = {
     "order shown",
     "rewarders": "the rewarders",
     "choices": "each rewarder's choice per question; `picked` are indices of candidates",
-    "best_of_n": "accuracy, gain and gap closed of each rewarder under each selection rule",
+    "best_of_n": "accuracy and gain of each rewarder under each selection rule",
     "reward_benchmark": "accuracy of each rewarder on each reward benchmark",
     "policies": "pass@1, majority vote and oracle of each policy",
 }

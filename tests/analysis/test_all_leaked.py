@@ -35,7 +35,7 @@ def test_the_verdict_leaves_leaks_out_and_states_r_with_them():
     tables.pairs["leaked"] = np.arange(200) % 5 < 3
     tables.questions["leaked"] = np.arange(150) % 5 < 3
     tables.rewarders["family"] = tables.rewarders["rewarder"]
-    results = analyse(tables, Options(draws=100, permutations=200))
+    results = analyse(tables, Options(draws=100))
     (primary,) = [c for c in results.correlations if c.primary]
     assert (primary.leaks, primary.n) == ("out", results.main.n)
     left = replace(tables, pairs=tables.pairs[~tables.pairs["leaked"]])
@@ -52,7 +52,7 @@ def test_the_verdict_leaves_leaks_out_and_states_r_with_them():
 def test_a_strong_r_among_too_few_unleaked_pairs_is_no_yes():
     tables = synthetic_tables(num_rewarders=14, num_questions=150, num_pairs=200, link=1.0, seed=3)
     tables.rewarders["family"] = tables.rewarders["rewarder"]
-    options = Options(draws=100, permutations=200)
+    options = Options(draws=100)
     assert analyse(tables, options).finding.verdict != "cannot tell"
     tables.pairs["leaked"] = np.arange(200) < 160  # 40 remain of 200
     finding = analyse(tables, options).finding

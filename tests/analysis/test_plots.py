@@ -27,7 +27,6 @@ def results() -> Results:
     return analyse(
         synthetic_tables(num_rewarders=8, num_questions=60, num_pairs=80),
         draws=100,
-        permutations=100,
     )
 
 
@@ -36,7 +35,7 @@ def two_policies() -> Results:
     tables = synthetic_tables(
         num_rewarders=7, num_questions=40, num_pairs=60, policies=("alpha", "beta")
     )
-    return analyse(tables, draws=100, permutations=100)
+    return analyse(tables, draws=100)
 
 
 def texts(figure):
@@ -130,7 +129,7 @@ def test_the_mean_is_that_of_the_headline_where_one_policy_has_no_correlation(tw
 def test_only_base_models_of_several_rewarders_have_a_colour():
     tables = synthetic_tables(num_rewarders=8, num_questions=60, num_pairs=80)
     tables.rewarders["family"] = ["alpha"] * 4 + ["beta"] * 2 + ["gamma", ""]
-    figure = plots.correlation(analyse(tables, draws=100, permutations=100))
+    figure = plots.correlation(analyse(tables, draws=100))
     (legend,) = figure.legends
     handles = zip(legend.get_texts(), legend.legend_handles, strict=True)
     looks = {text.get_text(): handle.get_color() for text, handle in handles}
@@ -143,7 +142,7 @@ def test_only_base_models_of_several_rewarders_have_a_colour():
 def test_a_base_model_has_one_colour_in_all_figures_and_no_line_has_it():
     tables = synthetic_tables(num_rewarders=6, num_questions=40, num_pairs=60)
     tables.rewarders["family"] = ["beta", "alpha", "", "beta", "alpha", "beta"]
-    results = analyse(tables, draws=100, permutations=100)
+    results = analyse(tables, draws=100)
     scatter, curves = plots.correlation(results), plots.accuracy_at_n(results)
     (legend,) = scatter.legends
     handles = zip(legend.get_texts(), legend.legend_handles, strict=True)

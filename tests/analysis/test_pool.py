@@ -152,7 +152,7 @@ def run(seed: int, rewarders: int = 7, policies: tuple[str, ...] = ("a", "b")):
         num_rewarders=rewarders, num_questions=40, num_pairs=60, policies=policies, seed=seed
     )
     tables.rewarders["family"] = [f"base-{i}" for i in range(rewarders)]
-    return analyse(tables, draws=100, permutations=100)
+    return analyse(tables, draws=100)
 
 
 @pytest.fixture(scope="module")

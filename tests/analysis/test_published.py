@@ -62,8 +62,6 @@ def test_its_intervals_ranks_and_lines(figure):
     first, second = (
         next(c for c in figure.correlations if (c.axis, c.policy) == ("macro", p)) for p in POLICIES
     )
-    assert first.pearson.p_value == pytest.approx(4 / 720)
-    assert second.pearson.p_value == pytest.approx(23 / 720)
     assert first.spearman.estimate.value == pytest.approx(0.943, abs=0.001)
     assert second.spearman.estimate.value == pytest.approx(0.543, abs=0.001)
     assert first.fit.slope.value == pytest.approx(0.276, abs=0.002)

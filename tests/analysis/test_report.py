@@ -53,7 +53,7 @@ def tables():
 
 @pytest.fixture(scope="module")
 def results(tables) -> Results:
-    return analyse(tables, draws=100, permutations=100)
+    return analyse(tables, draws=100)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_the_caption_tells_of_the_band_that_is_drawn(tables, results, page, tmp_
     assert results.main.fit.band[0].low is None
     assert "line without a band" in page.read_text(encoding="utf-8")
     bases = tables.rewarders.assign(family=tables.rewarders["rewarder"])
-    apart = analyse(replace(tables, rewarders=bases), draws=100, permutations=100)
+    apart = analyse(replace(tables, rewarders=bases), draws=100)
     assert apart.main.fit.band[0].low is not None
     other = write_report(apart, None, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "line with its band" in other
@@ -269,7 +269,7 @@ def test_same_input_same_bytes(results, views, tmp_path):
 def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
     e = Estimate(value=0.5, low=0.45, high=0.55, n=100, method="wilson")
     tables = synthetic_tables(num_rewarders=2, num_questions=30, num_candidates=2, num_pairs=20)
-    base = analyse(tables, draws=100, permutations=100)
+    base = analyse(tables, draws=100)
     policy = PolicyResult.model_validate(
         base.policies[0].model_dump()
         | {"logprob": None, "pass_at_1": e.model_dump(), "pass_at_1_without_leaks": None}

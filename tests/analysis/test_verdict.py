@@ -31,7 +31,7 @@ from bon.analysis.results.phrasing import (
 from bon.analysis.verdict.verdict import FEWEST, Axes, judge
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "published" / "vl_rewardbench.csv"
-FAST = {"draws": 100, "permutations": 100}
+FAST = {"draws": 100}
 
 
 def tables(seed=0, rewarders=12, **more):

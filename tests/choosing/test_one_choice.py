@@ -25,7 +25,7 @@ from bon.core.keys import text_key
 from bon.service.online.selector import Usage
 from tests.choosing.scripted import card, judged, questions, selector_of, served, tables
 
-FAST = Options(draws=100, permutations=100, subsets=8)
+FAST = Options(draws=100, subsets=8)
 CASES = [
     (kind, rule.name)
     for kind in ("scores", "preferences", "choices")

@@ -21,7 +21,7 @@ from bon.service.settings import Online
 from tests.choosing.opinions import scoring
 from tests.choosing.scripted import card, judged, questions, selector_of, tables
 
-FAST = Options(draws=100, permutations=100, subsets=8)
+FAST = Options(draws=100, subsets=8)
 CARDS = [
     {**card("scores", spread=0.05), "name": "narrow"},
     {**card("preferences"), "name": "pairs"},

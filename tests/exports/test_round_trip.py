@@ -27,7 +27,6 @@ def numbers(directory: Path) -> dict[str, float | None]:
     for b in results.best_of_n:
         for point in b.curve:
             note(f"{b.policy} {b.rewarder} {b.rule} {point.n}", point.accuracy)
-        note(f"{b.policy} {b.rewarder} {b.rule} gap", b.gap_closed)
     for one in results.benchmarks:
         note(f"{one.rewarder} macro", one.macro)
         note(f"{one.rewarder} overall", one.overall)

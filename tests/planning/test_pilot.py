@@ -9,7 +9,7 @@ from bon.analysis.run import analyse
 from bon.commands.main import app
 from tests.analysis.synthetic import synthetic_tables
 
-QUICK = Options(draws=200, permutations=200, subsets=16)
+QUICK = Options(draws=200, subsets=16)
 
 
 def test_a_pilot_judges_a_random_part_and_prints_what_is_needed(

@@ -17,7 +17,7 @@ from bon.work.setup import prepare
 
 from .conftest import change
 
-QUICK = Options(draws=200, permutations=200, subsets=16)
+QUICK = Options(draws=200, subsets=16)
 EVERY = {"skip": "unanimous"}
 
 

@@ -12,7 +12,7 @@ from bon.running.reporting import open_run, question_views
 from bon.storage.store import Store
 from bon.work.run_tables import deep_tables, run_tables
 
-QUICK = Options(draws=100, permutations=100, subsets=16)
+QUICK = Options(draws=100, subsets=16)
 LISTER = {
     "name": "lister", "kind": "listwise", "engine": "echo", "placement": {"group": "all"},
     "window": 3, "votes": 2, "sampling": {"temperature": 1.0},

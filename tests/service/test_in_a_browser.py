@@ -289,7 +289,7 @@ def test_a_report_leads_back_to_its_validation(server, walked, tab):
     tab.context.add_cookies([cookie_of(server, sessions["read"])])
     key = next(path for path in paths if path.startswith("/validations/")).rpartition("/")[2]
     tables = synthetic_tables(num_rewarders=4, num_questions=20, num_candidates=4, num_pairs=20)
-    results = analyse(tables, draws=100, permutations=100)
+    results = analyse(tables, draws=100)
     write_report(results, None, server.folder / "data" / "runs" / key / "report.html")
     tab.goto(f"{server.address}/validations/{key}")
     tab.get_by_role("link", name="Open the report").click()

@@ -9,7 +9,7 @@ from bon.analysis.results import Options
 from bon.commands.decide_text import correlation_text
 from bon.core.errors import BonError
 
-FAST = Options(draws=200, permutations=500)
+FAST = Options(draws=200)
 
 
 def table(rewarders: int = 17) -> pd.DataFrame:

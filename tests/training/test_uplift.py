@@ -289,7 +289,6 @@ def _png() -> bytes:
 
 
 @pytest.mark.model
-# ------------------------------------------------------------------ statistics
 
 
 def effects(index: list[str], **changes: float) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from bon.analysis.correlation.coefficients import coefficient
 from bon.analysis.correlation.paired_accuracies import Measured, difference_errors
@@ -59,7 +59,6 @@ def main() -> None:
             for r in REWARDERS:
                 rows.append(coverage(r, q, studies, population))
                 print(f"{population}, {r} rewarders, {q} questions: {rows[-1]}", flush=True)
-    nulls = [null_p(r, min(studies, 1000)) for r in (6, 16)]
     few = [populations.gains(q, s, 4 * studies) for q in FEW_QUESTIONS for s in SKILLS]
     leaks = 12 if arguments.quick else LEAK_STUDIES
     leaky = [populations.remembered_leaks(s, q, leaks) for q in LEAK_SIZES for s in LEAKED]
@@ -68,7 +67,7 @@ def main() -> None:
     errors = verdict_calibration.Errors.simulated()
     more += verdict_calibration.page(errors, 40 if arguments.quick else verdict_calibration.STUDIES)
     more += populations.page(few, leaky, gates)
-    text = "\n".join((page(rows, nulls, studies, sum(os.times()[:4])), *more))
+    text = "\n".join((page(rows, studies, sum(os.times()[:4])), *more))
     if arguments.quick:
         print(text)
     else:
@@ -182,29 +181,10 @@ def coverage(
     }
 
 
-def null_p(r: int, studies: int) -> dict[str, float]:
-    """Return the distribution of permutation p for independent axes, which should be uniform."""
-    rng = np.random.default_rng([r, 17])
-    p_values = []
-    for _ in range(studies):
-        x, y = rng.normal(size=r), rng.normal(size=r)
-        p_values.append(resampling.permutation_p(x, y, 1000, 0)[0])
-    p = np.array(p_values)
-    return {
-        "rewarders": r,
-        "p ≤ .05": float((p <= 0.05).mean()),
-        "p ≤ .20": float((p <= 0.20).mean()),
-        "p ≤ .50": float((p <= 0.50).mean()),
-        "p uniform (Kolmogorov-Smirnov)": float(stats.kstest(p, "uniform").pvalue),
-    }
-
-
 # ------------------------------------------------------------------ the page
 
 
-def page(
-    rows: list[dict[str, float | str]], nulls: list[dict[str, float]], studies: int, seconds: float
-) -> str:
+def page(rows: list[dict[str, float | str]], studies: int, seconds: float) -> str:
     """Write docs/validity.md; `seconds` of processor time."""
     head = list(rows[0])
     promised = head[head.index("accuracy") : head.index("width")]
@@ -235,15 +215,7 @@ def page(
         "rewarders and the jackknife's from there on. "
         "`posterior, true r`: the interval of the verdict. `width`: median width of `read`. "
         "**Bold**: outside 93 to 97 in 100.",
-        "",
-        "## Permutation p under the null",
-        "",
-        "| " + " | ".join(nulls[0]) + " |",
-        "|" + " --- |" * len(nulls[0]),
     ]
-    for null in nulls:
-        cells = [f"{v:.0f}" if c == "rewarders" else f"{v:.3f}" for c, v in null.items()]
-        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

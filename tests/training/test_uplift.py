@@ -289,8 +289,6 @@ def _png() -> bytes:
 
 
 @pytest.mark.model
-
-
 def effects(index: list[str], **changes: float) -> pd.DataFrame:
     """Side effects by question: 40 characters, one answer in ten unread, A and B alike."""
     rng = np.random.default_rng(1)

@@ -1,10 +1,8 @@
-"""Files of a run: raw rows, analysis tables, training pairs."""
+"""Files of an export: none is overwritten, none is left behind."""
 
 import json
 from pathlib import Path
 
-import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from bon.core.errors import BonError
@@ -25,32 +23,6 @@ def run(tmp_path: Path) -> Path:
     files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
     import_files(files, "p", tmp_path / "run", quiet=True)
     return tmp_path / "run"
-
-
-def test_every_row_is_exported(run, tmp_path):
-    export_run(run, tmp_path / "out", "parquet")
-    raw = pd.read_parquet(tmp_path / "out" / "candidates.parquet")
-    table = pd.read_parquet(tmp_path / "out" / "analysis" / "candidates.parquet")
-    assert sorted(raw.text) == ["Answer: A", "Answer: B", "Answer: B", "hm"]
-    assert table.correct.sum() == 1
-
-
-def test_training_pairs_by_correctness(run, tmp_path):
-    paths = export_run(run, tmp_path / "out", "trl", Preferences())
-    rows = pq.read_table(paths[-1]).to_pylist()
-    assert len(rows) == 1  # the other question has no right candidate
-    assert rows[0]["chosen"][0]["content"][0]["text"] == "Answer: A"
-    assert rows[0]["rejected"][0]["content"][0]["text"] == "Answer: B"
-    assert rows[0]["prompt"][0]["role"] == "user"
-
-
-def test_what_is_not_there_is_one_line(run, tmp_path):
-    with pytest.raises(BonError, match="no format 'csv'"):
-        export_run(run, tmp_path, "csv")
-    with pytest.raises(BonError, match="no rewarder 'x'"):
-        export_run(run, tmp_path, "trl", Preferences("x"))
-    with pytest.raises(BonError, match="parquet holds no training rows -> use --format trl"):
-        export_run(run, tmp_path, "parquet", Preferences())
 
 
 def test_a_file_of_other_contents_is_not_overwritten_without_a_word(run, tmp_path):

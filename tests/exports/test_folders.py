@@ -54,17 +54,12 @@ def test_what_may_not_be_passed_on_is_left_out_and_said(run, tmp_path, monkeypat
     columns = set(pq.read_schema(tmp_path / "data" / "questions.parquet").names)
     assert {"id", "answer"} <= columns
     assert not columns & {"text", "options", "images"}
+    assert not (tmp_path / "report.html").exists()
+    assert not (tmp_path / "report_files").exists()
     card = (tmp_path / "README.md").read_text()
     assert "Texts, options and images of mmmu_pro, and the report, are left out" in card
     assert "**mmmu_pro** (CC BY-ND): no derivatives" in card
     assert front_matter(tmp_path)["license"] == "other"
-
-
-def test_no_text_of_a_preference_pair_goes_out(run, folder):
-    with Store(run, readonly=True) as store:
-        responses = {text for _, pair in store.pairs() for text in pair.responses}
-    data = (folder / "data" / "pairs.parquet").read_bytes()
-    assert not any(text.encode() in data for text in responses)
 
 
 @pytest.mark.parametrize(

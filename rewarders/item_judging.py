@@ -61,44 +61,28 @@ async def judge_item(
 
     `early_stopping` and the design decide which comparisons are made; the rewarder sees neither.
     """
+    card, keys, arity = rewarder.card, item.responses, rewarder.arity
     judgements: list[Judgement] = []
-    known = list(existing)
-    try:
-        while rows := await judge_round(rewarder, item, protocol, known, early_stopping):
-            judgements += rows
-            known += rows
-            if rewarder.arity == "one":  # all calls are made in the first round
-                break
-    except BonError as error:
-        error.rows = (*judgements, *error.rows)
-        raise
-    return judgements
-
-
-async def judge_round(
-    rewarder: Rewarder,
-    item: Item,
-    protocol: Protocol,
-    existing: Sequence[Judgement],
-    early_stopping: EarlyStopping | None = None,
-) -> list[Judgement]:
-    """Make all calls that can be made at once, given what exists; empty when the item is done."""
-    keys, arity = item.responses, rewarder.arity
-    calls = missing_calls(rewarder.card, arity, keys, item.key, protocol, existing, early_stopping)
-    batches = await asyncio.gather(
-        *(_ask(rewarder, item, protocol, call) for call in calls), return_exceptions=True
-    )
-    rows: list[Judgement] = []
     failure: BonError | None = None
-    for batch in batches:
-        if isinstance(batch, BaseException) and not isinstance(batch, BonError):
-            raise batch
-        rows += batch.rows if isinstance(batch, BonError) else batch
-        failure = failure or (batch if isinstance(batch, BonError) else None)
-    if failure:
-        failure.rows = tuple(rows)  # the other calls are paid for
-        raise failure
-    return rows
+    known = list(existing)
+    while calls := missing_calls(card, arity, keys, item.key, protocol, known, early_stopping):
+        batches = await asyncio.gather(
+            *(_ask(rewarder, item, protocol, call) for call in calls), return_exceptions=True
+        )
+        rows: list[Judgement] = []
+        for batch in batches:
+            if isinstance(batch, BaseException) and not isinstance(batch, BonError):
+                raise batch
+            rows += batch.rows if isinstance(batch, BonError) else batch
+            failure = failure or (batch if isinstance(batch, BonError) else None)
+        judgements += rows
+        known += rows
+        if failure:
+            failure.rows = tuple(judgements)  # the other calls are paid for
+            raise failure
+        if not rows or arity == "one":  # all calls are made in the first round
+            break
+    return judgements
 
 
 async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:

@@ -80,7 +80,6 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
-    "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
     "trained": ("trained", ("policy",), {"": "arms"}, ""),
     "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
 }  # fmt: skip

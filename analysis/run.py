@@ -16,7 +16,7 @@ from bon.analysis.correlation.paired_accuracies import (
     difference_errors,
     errors_of_means,
 )
-from bon.analysis.correlation.power import needed, what_if
+from bon.analysis.correlation.power import needed
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
@@ -37,7 +37,6 @@ from bon.analysis.finding import study_description
 from bon.analysis.finding.verdict import find, reversed_scores
 from bon.analysis.results import (
     Comparison,
-    Correlation,
     Options,
     Results,
     RuleSupport,
@@ -103,7 +102,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     rows: dict[str, list[Any]] = defaultdict(list)
     for (label, m), c in zip(measured, correlations, strict=True):
         if c.primary:
-            for name, values in _of_primary(label, m, c, by_name[label.policy], options):
+            for name, values in _of_primary(label, m, by_name[label.policy], options):
                 rows[name] += _known(values)
 
     counted = {b.pairs.name: len(b.pairs.frame) for b in benchmarks}
@@ -154,7 +153,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
 
 
 def _of_primary(
-    label: Label, m: Measured, c: Correlation, policy: Policy, options: Options
+    label: Label, m: Measured, policy: Policy, options: Options
 ) -> Iterator[tuple[str, Iterable[Any]]]:
     """Yield the fields of the results that a primary axis has."""
     s, kept = policy.study, kept_questions(policy.study, label.leaks)
@@ -162,7 +161,6 @@ def _of_primary(
         float(s.replays[s.baselines[name]].at(s.n)[kept].mean()) for name in ("random", "majority")
     )
     free = {"A single response": single, "Majority vote": vote}
-    yield "what_if", [what_if(m, c, single, vote, options.level)]
     yield "decisions", [decide(label, m, options, free)]
     yield "correlation_by_n", [by_n(label, m, policy.headline(m.names), kept, options.level)]
 

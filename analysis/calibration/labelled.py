@@ -41,7 +41,8 @@ FOLDS = 5
 class Labelled:
     """V votes of one rewarder, sorted by cluster; `weight` sums to one over an item's votes.
 
-    `verdict` is never NaN: an unparsed one is wrong where there is a label, else .5.
+    `item`, `cluster`: codes. `verdict` is never NaN: an unparsed one is wrong where there is a
+    label, else .5.
     """
 
     frame: pd.DataFrame
@@ -49,6 +50,7 @@ class Labelled:
     verdict: Floats
     score: Floats
     weight: Floats
+    item: Ints
     cluster: Ints
     unparsed: Bools
     threshold: float | None
@@ -83,7 +85,7 @@ class Labelled:
 
     def num_items(self, rows: Bools) -> int:
         """Number of distinct items among some rows."""
-        return int(self.frame.loc[rows, "item"].nunique())
+        return int(np.count_nonzero(np.bincount(self.item[rows])))
 
     def draws(self, seed: int, count: int) -> Draws:
         """Bootstrap draws of the clusters."""
@@ -124,7 +126,7 @@ def by_rewarder(frame: pd.DataFrame, threshold: float | None = None) -> Iterator
             np.where(unparsed, wrong, verdict),
             score,
             weight,
-            pd.factorize(part["cluster"])[0].astype(np.int64),
+            *(pd.factorize(part[name])[0].astype(np.int64) for name in ("item", "cluster")),
             unparsed,
             cut if missing.any() else None,
             bool(missing.any()) and cut is None,

@@ -1,6 +1,7 @@
 """TPR, TNR, precision, kappa and biases of verdicts, with intervals over clusters of items."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -111,10 +112,9 @@ def feature_biases(votes: Labelled, draws: Draws, level: float) -> tuple[Feature
         for column in ("text", "other")
     )
     pairs = votes.frame["kind"].iloc[0] == "pairs"
+    less = _amounts(others) if pairs else np.full((len(FEATURES), 1), 0.5)
     biases = []
-    for name, of in FEATURES.items():
-        less = np.array([*map(of, others)]) if pairs else 0.5
-        amount = np.array([*map(of, texts)]) - less
+    for name, amount in zip(FEATURES, _amounts(texts) - less, strict=True):
         with_it, without = (
             votes.num_items(votes.known & side) for side in (amount > 0, amount < 0)
         )
@@ -122,6 +122,17 @@ def feature_biases(votes: Labelled, draws: Draws, level: float) -> tuple[Feature
             bias = _bias(votes, amount, 0.0, draws, level)
             biases.append(FeatureBias(feature=name, num_items=with_it, bias=bias))
     return tuple(biases)
+
+
+def _amounts(texts: list[str]) -> Floats:
+    """(features, V): how much of each feature a text has."""
+    return np.array([*map(_features, texts)], dtype=float).reshape(-1, len(FEATURES)).T
+
+
+@lru_cache(maxsize=50_000)
+def _features(text: str) -> tuple[float, ...]:
+    """Return the features of a text; rewarders judge the same ones."""
+    return tuple(of(text) for of in FEATURES.values())
 
 
 def _bias(

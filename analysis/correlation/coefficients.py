@@ -71,11 +71,9 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
     if not MIN_REWARDERS < r <= MANY:
         return ()
     pearson = resampling.pearson_among(m.x, m.y, ~np.eye(r, dtype=bool))
-    rest = np.array([[j for j in range(r) if j != i] for i in range(r)])
-    spearman = resampling.spearman_rows(m.x[rest], m.y[rest])
     return tuple(
-        LeaveOneOut(left_out=name, pearson=number(pearson[i]), spearman=number(spearman[i]))
-        for i, name in enumerate(m.names)
+        LeaveOneOut(left_out=name, pearson=number(value))
+        for name, value in zip(m.names, pearson, strict=True)
     )
 
 

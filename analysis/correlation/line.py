@@ -1,6 +1,6 @@
 """The line through rewarders: least squares, and with measurement error on both axes."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,52 +11,10 @@ from bon.analysis.estimators.resampling import around
 from bon.analysis.results import BandPoint, Estimate, Fit, StructuralFit
 from bon.choosing.opinion import Floats
 
-
-@dataclass(frozen=True)
-class Line:
-    """Least squares through n points; `sd` is the residual standard deviation."""
-
-    n: int
-    centre: float
-    height: float
-    sxx: float
-    slope: float
-    sd: float
-
-    @classmethod
-    def through(cls, x: Floats, y: Floats) -> "Line | None":
-        """Fit; None for fewer than three points, or if x does not vary."""
-        n = len(x)
-        dx = x - x.mean() if n else x
-        sxx = float(dx @ dx)
-        if n < MIN_REWARDERS or sxx < 1e-18:
-            return None
-        slope, height = float(dx @ y) / sxx, float(y.mean())
-        residual = y - height - slope * dx
-        return cls(
-            n, float(x.mean()), height, sxx, slope, float(np.sqrt(residual @ residual / (n - 2)))
-        )
-
-    def at(self, x: float) -> float:
-        """Return the height of the line."""
-        return self.height + self.slope * (x - self.centre)
-
-    def crossing(self, y: float) -> float:
-        """Return the x at which the line reaches y, within 0 to 1."""
-        return float(np.clip(self.centre + (y - self.height) / self.slope, 0.0, 1.0))
-
-    def error(self, x: float, new: int = 0) -> float:
-        """Return the standard error of the line at x, or of the mean of `new` = 1 point there."""
-        return self.sd * float(np.sqrt(new + 1 / self.n + (x - self.centre) ** 2 / self.sxx))
-
-    def t(self, level: float) -> float:
-        """Return the quantile of Student's t for an interval of this level."""
-        return float(special.stdtrit(self.n - 2, (1 + level) / 2))
-
-
 MIN_RELIABILITY = 0.5
 """Below this reliability of the benchmark axis no line is corrected for measurement error."""
 STEPS = 30
+POINTS = 25
 
 
 class Structural(NamedTuple):
@@ -107,9 +65,7 @@ def structural(x: Floats, y: Floats, x_error: Floats, y_error: Floats) -> Struct
     return Structural(*(term[..., 0] for term in terms))
 
 
-def structural_fit(
-    m: Measured, level: float, points: int = 25, bounded: bool = True
-) -> StructuralFit | None:
+def structural_fit(m: Measured, level: float, bounded: bool) -> StructuralFit | None:
     """Fit the line of true accuracies with its band; None without known measurement errors."""
     errors, n = m.error_variances, len(m.names)
     line = structural(m.x, m.y, *errors) if errors and n > MIN_REWARDERS else None
@@ -124,24 +80,42 @@ def structural_fit(
         u = x - line.centre
         return student(line.height + line.slope * u, line.height_error + u**2 * line.slope_error)
 
-    grid = np.linspace(m.x.min(), m.x.max(), points).tolist()
     return StructuralFit(
         slope=student(line.slope, line.slope_error),
         scatter_sd=float(np.sqrt(line.scatter)),
-        band=tuple(BandPoint(x=x, y=at(x).value, low=at(x).low, high=at(x).high) for x in grid),
+        band=_band(m, at),
     )
 
 
-def fit(m: Measured, level: float, points: int = 25, bounded: bool = True) -> Fit | None:
-    """Fit a least-squares line with its band, or without any bounds."""
-    line = Line.through(m.x, m.y)
-    if line is None:
+def fit(m: Measured, level: float, bounded: bool = True) -> Fit | None:
+    """Fit a least-squares line with its band, or without any bounds.
+
+    None for fewer than three points, or if x does not vary.
+    """
+    n, centre = len(m.x), float(m.x.sum()) / max(len(m.x), 1)
+    dx = m.x - centre
+    sxx = float(dx @ dx)
+    if n < MIN_REWARDERS or sxx < 1e-18:
         return None
-    t = line.t(level) if bounded else np.nan
-    grid = np.linspace(m.x.min(), m.x.max(), points).tolist()
-    band = [(x, around(line.at(x), t * line.error(x), line.n, "t")) for x in grid]
+    slope, height = float(dx @ m.y) / sxx, float(m.y.mean())
+    residual = m.y - height - slope * dx
+    half = float(special.stdtrit(n - 2, (1 + level) / 2)) if bounded else np.nan
+    half *= float(np.sqrt(residual @ residual / (n - 2)))
+
+    def at(x: float) -> Estimate:
+        u = x - centre
+        return around(height + slope * u, half * np.sqrt(1 / n + u * u / sxx), n, "t")
+
     return Fit(
-        slope=around(line.slope, t * line.sd / np.sqrt(line.sxx), line.n, "t"),
-        band=tuple(BandPoint(x=x, y=at.value, low=at.low, high=at.high) for x, at in band),
-        structural=structural_fit(m, level, points, bounded),
+        slope=around(slope, half / np.sqrt(sxx), n, "t"),
+        band=_band(m, at),
+        structural=structural_fit(m, level, bounded),
+    )
+
+
+def _band(m: Measured, at: Callable[[float], Estimate]) -> tuple[BandPoint, ...]:
+    grid = np.linspace(m.x.min(), m.x.max(), POINTS).tolist()
+    return tuple(
+        BandPoint(x=x, y=e.value, low=e.low, high=e.high)
+        for x, e in zip(grid, map(at, grid), strict=True)
     )

@@ -1,4 +1,4 @@
-"""The gain of a new rewarder predicted from its score, and what a study of some size would say.
+"""What a study of some size would say.
 
 Studies are simulated and read by the verdict's own model, with true r drawn from what is known of
 it: the posterior of a run, or a stated r before one.
@@ -7,22 +7,13 @@ it: the posterior of a run, or a stated r before one.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
-from bon.analysis.correlation.families import without_bounds
-from bon.analysis.correlation.line import Line
-from bon.analysis.correlation.paired_accuracies import Measured
-from bon.analysis.estimators.resampling import estimate, nothing
 from bon.analysis.results import (
-    ENOUGH_BASES,
-    Correlation,
     Needed,
     NeededRow,
-    Prediction,
     Verdict,
-    WhatIf,
 )
-from bon.analysis.results.phrasing import percent, plural, points, scaled
+from bon.analysis.results.phrasing import percent, plural
 from bon.analysis.verdict.posterior import CORRELATIONS
 from bon.analysis.verdict.verdict import FEWEST, Axes, word_of
 from bon.choosing.opinion import Floats
@@ -34,67 +25,6 @@ SHARED = 0.4
 PLANNED_R = 0.9
 PLANNED_SPREAD = 0.08, 0.05
 """Standard deviations of true accuracies on either axis that a plan assumes."""
-
-
-def what_if(
-    measured: Measured,
-    correlation: Correlation,
-    pass_at_1: float | None,
-    majority: float | None,
-    level: float,
-) -> WhatIf | None:
-    """Predict the Best-of-N accuracy of a new rewarder over the range of benchmark scores.
-
-    Student's prediction interval of the fitted line, for a new rewarder of the same population
-    on as many pairs; pass@1 is taken as known. There is none with too few base models.
-    """
-    m = measured.complete()
-    line = Line.through(m.x, m.y)
-    if line is None or line.n < 4:
-        return None
-    few = correlation.num_bases is not None and correlation.num_bases < ENOUGH_BASES
-    r, t = line.n, line.t(level)
-    step = 0.05 if np.ptp(m.x) > 0.15 else 0.01
-    first, last = (round(v / step, 6) for v in (m.x.min(), m.x.max()))
-    grid = step * np.arange(np.ceil(first), np.floor(last) + 1)
-    base = pass_at_1 or 0.0
-    rows = []
-    for x in grid.tolist() or [float(m.x.max())]:
-        value, error = line.at(x), line.error(x, new=True)
-        low, high = max(value - t * error, 0.0), min(value + t * error, 1.0)
-        above = None
-        if majority is not None and error > 0:
-            above = float(special.stdtr(r - 2, (value - majority) / error))
-        gain = estimate(value - base, low - base, high - base, r, "t")
-        accuracy = estimate(value, low, high, r, "t")
-        if few:
-            gain, accuracy, above = without_bounds(gain), without_bounds(accuracy), None
-        rows.append(
-            Prediction(
-                x=round(x, 6),
-                accuracy=accuracy,
-                gain=gain if pass_at_1 is not None else nothing(r),
-                probability_above_majority=above,
-            )
-        )
-    top = rows[-1]
-    text = (
-        f"A new rewarder that scores {percent(top.x, 0)} would reach "
-        f"{scaled(top.accuracy, unit='% Best-of-N accuracy')} on "
-        f"{correlation.policy}"
-    )
-    if top.gain.value is not None:
-        text += f", {points(top.gain.value)} against pass@1"
-    return WhatIf(
-        policy=correlation.policy,
-        benchmark=correlation.benchmark,
-        axis=correlation.axis,
-        rows=tuple(rows),
-        sentence=f"{text}.",
-    )
-
-
-# ------------------------------------------------------------------ what a study would say
 
 
 @dataclass(frozen=True)

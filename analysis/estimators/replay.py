@@ -74,16 +74,6 @@ class Drawn:
         return z
 
 
-def equivalent_questions(z: Floats, values: Floats, drawn: Bools) -> float | None:
-    """Return the factor by which the sample alone would need more questions.
-
-    z (Q): as from `spread`; values (Q): of the drawn questions, sure ones included.
-    """
-    variance = float(np.var(z)) / len(z)
-    plain = float(np.var(values[drawn])) / max(int(drawn.sum()), 1)
-    return plain / variance if variance > 0 else None
-
-
 @dataclass(frozen=True)
 class Replay:
     """Expected accuracy (Q, len(ns)) of a rewarder's choice under a rule.
@@ -283,9 +273,8 @@ def _estimate(
     estimated = {
         n: Basis(
             questions=len(sampled.rows),
-            worth=equivalent_questions(values[:, k], known[:, k], drawn),
         )
-        for k, n in enumerate(replayed.ns)
+        for n in replayed.ns
         if n > 1  # one candidate needs no judge
     }
     values[:, np.array(replayed.ns) == 1] = single

@@ -185,14 +185,24 @@ def spread(positions: Sequence[float], gap: float, low: float, high: float) -> l
 
     The gap shrinks where there is too little room.
     """
-    from scipy.optimize import isotonic_regression  # a slow import
-
     count = len(positions)
     if count == 0:
         return []
     gap = min(gap, (high - low) / max(count - 1, 1))
     order, offsets = np.argsort(positions, kind="stable"), gap * np.arange(count)
-    bases = isotonic_regression(np.asarray(positions, dtype=float)[order] - offsets).x
+    bases = _rising((np.asarray(positions, dtype=float)[order] - offsets).tolist())
     placed = np.empty(count)
     placed[order] = np.clip(bases, low, max(low, high - (count - 1) * gap)) + offsets
     return placed.tolist()
+
+
+def _rising(values: Sequence[float]) -> list[float]:
+    """Return the nearest values that never fall, by pooling (scipy's takes .2 s to import)."""
+    pools: list[tuple[float, int]] = []
+    for value in values:
+        total, count = value, 1
+        while pools and pools[-1][0] * count > total * pools[-1][1]:
+            more, size = pools.pop()
+            total, count = total + more, count + size
+        pools.append((total, count))
+    return [total / count for total, count in pools for _ in range(count)]

@@ -264,11 +264,13 @@ def _draw(ax: Axes, panel: Panel, families: Mapping[str, str], emphasis: str) ->
             ("axes fraction", "data"), "offset points", ha="right", va="top", fontsize="small",
             color=INK if first else MUTED,
         )  # fmt: skip
-    for i, mark in enumerate(panel.marks):
-        colour = families.get(mark.family, OTHER)
-        bars: dict[str, Any] = {"colors": colour, "linewidth": 0.8, "alpha": 0.5, "zorder": 2}
-        ax.hlines(mark.y[0], *mark.x[1:], **bars)
-        ax.vlines(mark.x[0], *mark.y[1:], **bars)
+    colours = [families.get(mark.family, OTHER) for mark in panel.marks]
+    bars: dict[str, Any] = {"colors": colours, "linewidth": 0.8, "alpha": 0.5, "zorder": 2}
+    xs, ys = zip(*((mark.x, mark.y) for mark in panel.marks), strict=True)
+    for lines, at, ends in ((ax.hlines, ys, xs), (ax.vlines, xs, ys)):
+        _, low, high = zip(*ends, strict=True)
+        lines([value for value, *_ in at], low, high, **bars)
+    for i, (mark, colour) in enumerate(zip(panel.marks, colours, strict=True)):
         filled = mark.differs or not panel.gains
         big = mark.rewarder == emphasis
         (dot,) = ax.plot(
@@ -277,8 +279,8 @@ def _draw(ax: Axes, panel: Panel, families: Mapping[str, str], emphasis: str) ->
             markersize=7.5 if big else 5,
         )  # fmt: skip
         dot.set_gid(f"mark-{i}")
-    x_ends = [v for mark in panel.marks for v in mark.x]
-    y_ends = [v for mark in panel.marks for v in mark.y] + [height for _, height in panel.lines]
+    x_ends = [v for x in xs for v in x]
+    y_ends = [v for y in ys for v in y] + [height for _, height in panel.lines]
     for values, limit in ((x_ends, ax.set_xlim), (y_ends, ax.set_ylim)):
         room = max(0.06 * (max(values) - min(values)), 0.5)
         limit(min(values) - room, max(values) + room)

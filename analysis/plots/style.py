@@ -132,6 +132,11 @@ def _figure_class() -> type[Figure]:
     class NotebookFigure(Figure):
         """Shows itself in notebooks, which know figures of pyplot alone."""
 
+        def draw_without_rendering(self) -> None:
+            """Measure the figure, unless its layout is final: textalloc asks for it every time."""
+            if self.get_layout_engine() is not None:
+                super().draw_without_rendering()
+
         def _repr_png_(self) -> bytes:
             self.savefig(buffer := io.BytesIO(), format="png", dpi=150)
             return buffer.getvalue()
@@ -177,6 +182,8 @@ def fix_layout(figure: Figure) -> None:
 
     Labels of axes that are longer than these are wrapped, and set smaller where a word is longer.
     """
+    from matplotlib import rc_context
+
     engine = figure.get_layout_engine()
     if engine is None:
         return
@@ -184,7 +191,9 @@ def fix_layout(figure: Figure) -> None:
         engine.execute(figure)
         if not any([_fitted(ax) for ax in figure.axes]):
             break
-    figure.set_layout_engine("none")
+    # Even an engine that does nothing makes matplotlib draw every figure twice.
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
 
 
 def _fitted(ax: Axes) -> bool:
@@ -206,14 +215,18 @@ def _fitted(ax: Axes) -> bool:
 
 def legend_below(figure: Figure, handles: Sequence[Any]) -> None:
     """Explain handles below the panels, in as many columns as fit."""
-    for columns in range(len(handles), 0, -1):
+    columns = len(handles)
+    while columns:
         legend = figure.legend(
             handles=handles, loc="outside lower left", ncols=columns, handletextpad=0.4,
             columnspacing=1.2, borderaxespad=0.2,
         )  # fmt: skip
-        if columns == 1 or legend.get_window_extent().width < figure.bbox.width:
+        share = figure.bbox.width / legend.get_window_extent().width
+        if columns == 1 or share > 1:
             return
         legend.remove()
+        # A column takes no less on average where there are fewer of them, but for a gap.
+        columns = max(min(columns - 1, int(columns * share) + 1), 1)
 
 
 def colours_for(names: Sequence[str]) -> dict[str, str]:

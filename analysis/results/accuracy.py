@@ -94,13 +94,9 @@ class Regraded(Record):
 
 
 class Basis(Record):
-    """The random sample of questions behind an estimated accuracy.
-
-    `worth`: how many times as many questions a plain mean needs for the same precision.
-    """
+    """The random sample of questions behind an estimated accuracy."""
 
     questions: int
-    worth: float | None = None
 
 
 class CurvePoint(Record):

@@ -31,7 +31,6 @@ class LeaveOneOut(Record):
 
     left_out: str
     pearson: float | None
-    spearman: float | None
 
 
 class BandPoint(Record):

@@ -1,22 +1,6 @@
-"""Predictions for a new rewarder, and the size that a study needs."""
+"""What studies of some size would say."""
 
-from bon.analysis.results.record import Estimate, PerAxis, Record
-
-
-class Prediction(Record):
-    """A new rewarder with this benchmark score; prediction intervals for one rewarder."""
-
-    x: float
-    accuracy: Estimate
-    gain: Estimate
-    probability_above_majority: float | None
-
-
-class WhatIf(PerAxis):
-    """Predictions over the range of benchmark scores."""
-
-    rows: tuple[Prediction, ...]
-    sentence: str
+from bon.analysis.results.record import Record
 
 
 class NeededRow(Record):

@@ -39,7 +39,6 @@ class Results(Record):
     verdicts: tuple[verdict.Verdict, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
     by_task: tuple[decision.TaskReport, ...] = ()
-    what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()
     trained: tuple[uplift.Uplift, ...] = ()

@@ -106,7 +106,9 @@ def posterior(
             odd += 2 * xy * cxy / det
         odd *= r
         logs.append(-0.5 * np.concatenate([(even + odd)[:0:-1], even - odd]))
-    weight = np.exp(np.stack(logs) - np.max(logs)).sum(axis=0)
+    top, weight = max(float(log.max()) for log in logs), np.zeros_like(logs[0])
+    for log in logs:  # what lies further below is lost in rounding, and slow
+        weight += np.exp(log - top, where=log > top - 45, out=np.zeros_like(log))
     weight /= weight.sum()
     probability = weight.sum(axis=(1, 2))
     reliable = sx**2 / (sx**2 + vx), sy**2 / (sy**2 + vy)

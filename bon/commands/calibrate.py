@@ -41,7 +41,6 @@ def calibrate(
     as_json: options.Json = False,
 ) -> None:
     """Measure a judge against labels; with --min exit code 0 go, 4 no-go, 3 inconclusive."""
-    from bon.analysis import plots
     from bon.analysis.calibration.calibrate import agreement_of, metrics, requirements
     from bon.analysis.calibration.calibrate import calibrate as measure
     from bon.analysis.results import Options
@@ -76,8 +75,11 @@ def calibrate(
         people=people,
         left_out=votes.attrs.get("left_out", ""),
     )
-    rated = any(row.reliability for row in result.rewarders)
-    figures = {"reliability": plots.reliability(result)} if out and rated else {}
+    figures = {}
+    if out and any(row.reliability for row in result.rewarders):
+        from bon.analysis import plots
+
+        figures["reliability"] = plots.reliability(result)
     save(out, "calibration", result.model_dump(mode="json"), figures)
     checks = requirements(result, required)
     value = {**result.model_dump(mode="json"), "requirements": checks} if checks else result

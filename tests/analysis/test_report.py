@@ -279,7 +279,7 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
             "policies": (policy,), "rewarders": (), "benchmarks": (),
             "best_of_n": tuple(b for b in base.best_of_n if b.rule == "baseline"),
             "comparisons": (), "correlations": (), "correlation_by_n": (), "verdicts": (),
-            "what_if": (), "needed": (), "judging": (), "rules": (), "counts": Counts(questions=30),
+            "needed": (), "judging": (), "rules": (), "counts": Counts(questions=30),
             "leaks": LeakReport(num_questions=0, num_pairs=0),
             "protocol": base.protocol.model_copy(update={"rewarders": (), "differences": ()}),
             "finding": base.finding.model_copy(

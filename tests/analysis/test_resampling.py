@@ -1,8 +1,5 @@
 """Coefficients against scipy, intervals against formulas."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,14 +26,6 @@ VALUES = arrays(float, 7, elements=st.sampled_from([0.0, 0.1, 0.3, 0.35, 0.8]))
 def test_ranks_are_scipys(x):
     assert np.array_equal(resampling.ranks(x), stats.rankdata(x, axis=-1), equal_nan=True)
     assert np.array_equal(resampling.ranks(x[0]), stats.rankdata(x[0]), equal_nan=True)
-
-
-def test_what_takes_long_to_import_is_left_to_who_needs_it():
-    code = (
-        "import sys, bon.analysis.published, bon.analysis.run; print('scipy.stats' in sys.modules)"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "False"
 
 
 @settings(max_examples=80)

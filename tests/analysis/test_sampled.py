@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bon.analysis.estimators.replay import Drawn, equivalent_questions
+from bon.analysis.estimators.replay import Drawn
 from bon.analysis.estimators.resampling import draw, from_draws
 
 QUESTIONS = 300
@@ -52,7 +52,7 @@ def test_unsure_questions_only_matter_when_drawn(seed, share):
 @pytest.mark.parametrize("covariates", [True, False])
 def test_unbiased_with_intervals_that_cover(covariates):
     """400 samples of a third of 300 questions; the interval is for this mean and its population."""
-    truth, found, covered, gains = [], [], [], []
+    truth, found, covered = [], [], []
     draws = draw(QUESTIONS, 300, 0, "questions")
     for seed in range(400):
         values, sure, known = world(seed)
@@ -62,11 +62,9 @@ def test_unbiased_with_intervals_that_cover(covariates):
         truth.append(values.mean())
         found.append(z.mean())
         covered.append(one.low <= truth[-1] <= one.high)
-        gains.append(equivalent_questions(z, values, drawn))
     error = np.array(found) - np.array(truth)
     assert abs(error.mean()) < 3 * error.std() / np.sqrt(len(error))
     assert np.mean(covered) > 0.94  # of the mean of these questions; their own luck comes on top
-    assert np.median(gains) > (1.4 if covariates else 1.1)
 
 
 def test_few_questions_are_not_enough():

@@ -126,11 +126,16 @@ def by_rewarder(frame: pd.DataFrame, threshold: float | None = None) -> Iterator
             np.where(unparsed, wrong, verdict),
             score,
             weight,
-            *(pd.factorize(part[name])[0].astype(np.int64) for name in ("item", "cluster")),
+            _codes(part["item"]),
+            _codes(part["cluster"]),
             unparsed,
             cut if missing.any() else None,
             bool(missing.any()) and cut is None,
         )
+
+
+def _codes(column: "pd.Series[str]") -> Ints:
+    return pd.factorize(column)[0].astype(np.int64)
 
 
 def _positive(score: Floats, cut: float, tied: bool) -> Floats:

@@ -1,6 +1,9 @@
 """What the documentation shows is what the code takes."""
 
+import html
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -83,6 +86,26 @@ def test_every_module_with_an_entry_is_registered(folder, entry):
     registered = set(BENCHMARKS if folder == "benchmarks" else FORMATS)
     known = folder.upper()
     assert modules <= registered, f"{known} of bon/{folder}/__init__.py: no {modules - registered}"
+
+
+def test_the_site_has_no_dead_anchor_and_lists_every_command(tmp_path):
+    """`make docs`: strict, so that a link to no page or heading ends it."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    page = (tmp_path / "commands" / "index.html").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]+>", "", page))
+    for words in ("bon run [OPTIONS] [file]", "--policy CARD", "bon curate freeze [OPTIONS]"):
+        assert words in text
+    assert not re.search(r"^\S+: .*\.\.\.$", text, re.M), "a summary is cut"
+    home = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "measurements/" not in home.partition("<article")[0]
+
+
+def test_the_docs_are_short():
+    pages = (ROOT / "docs").rglob("*.md")
+    users = [page for page in pages if page.parent.name != "measurements"]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in users) <= 30_000
 
 
 def test_every_test_that_a_page_names_exists():

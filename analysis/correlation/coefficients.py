@@ -37,7 +37,7 @@ from bon.analysis.results.phrasing import evidence
 from bon.choosing.opinion import Bools
 
 SMALL = 8
-"""Below this many rewarders Fisher's interval is read; see docs/validity.md."""
+"""Below this many rewarders Fisher's interval is read; see docs/measurements/validity.md."""
 
 MANY = 500  # rewarders above which none is left out
 WORK = 8_000_000  # at most this many rewarders times permutations
@@ -86,7 +86,7 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
 
 
 def coefficient(m: Measured, name: str, level: float) -> Coefficient:
-    """Compute a coefficient with the interval to read; docs/validity.md shows why it is this one.
+    """Compute a coefficient with the interval to read; docs/measurements/validity.md shows why it is this one.
 
     A p is there where base models are shared and the interval allows for them.
     """

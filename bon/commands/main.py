@@ -81,6 +81,7 @@ class _Commands(Mapping[str, Any]):
         command: Any = typer.main.get_command(found)
         command.name, command.rich_help_panel = name, panel
         for each in (command, *getattr(command, "commands", {}).values()):
+            each.short_help = " ".join((each.help or "").partition("\n\n")[0].split())
             for parameter in _plain([*each.params, each.get_help_option(typer.Context(each))]):
                 parameter.callback = _finite(parameter.callback)
         return command

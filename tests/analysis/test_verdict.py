@@ -675,7 +675,7 @@ def test_every_interval_of_a_table_has_the_level_that_is_asked_for():
         assert a.high - a.low < 0.8 * (b.high - b.low)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "validity.md"
 PUBLISHED = [
     [cell.strip() for cell in line.split("|")[1:-1]]
     for line in PAGE.read_text(encoding="utf-8").splitlines()

@@ -64,18 +64,6 @@ def test_the_cards_that_the_docs_name_exist():
             assert card in known, f"{name} names {card}"
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_is_registered_completely(name):
-    """docs/benchmarks.md has its row in both tables, the second with every role of its columns."""
-    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    rows = re.findall(rf"^\| `{name}` \|(.*)$", text, re.M)
-    assert len(rows) == 2, f"docs/benchmarks.md: {name!r} is in {len(rows)} of the two tables"
-    entry = BENCHMARKS[name]
-    roles = {role for form in entry.forms for role in (*form.need, *form.may)}
-    unnamed = roles - set(re.findall(r"\w+", rows[1]))
-    assert not unnamed, f"docs/benchmarks.md: the row of {name!r} does not name {unnamed}"
-
-
 @pytest.mark.parametrize(("folder", "entry"), [("benchmarks", "ADAPTER"), ("formats", "FORMAT")])
 def test_every_module_with_an_entry_is_registered(folder, entry):
     modules = {

@@ -86,7 +86,7 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
 
 
 def coefficient(m: Measured, name: str, level: float) -> Coefficient:
-    """Compute a coefficient with the interval to read; docs/measurements/validity.md shows why it is this one.
+    """Compute a coefficient with the interval to read (why: docs/measurements/validity.md).
 
     A p is there where base models are shared and the interval allows for them.
     """

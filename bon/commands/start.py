@@ -62,9 +62,9 @@ def list_(
 
 
 def show(
-    name: Annotated[str, Argument(help="Name or path of a card, or name of an experiment.")],
+    name: Annotated[str, Argument(help="Card (name or path), experiment or benchmark.")],
 ) -> None:
-    """Show a card in full, with its prompt for a sample question, or an experiment."""
+    """Show a card with its prompt, an experiment, or a benchmark with its columns."""
     from bon.work.catalogue import show_card
 
     echo(show_card(name))

@@ -46,7 +46,7 @@ BLOCK = 50  # studies that share their bootstrap draws
 
 
 def main() -> None:
-    """Write the tables of docs/measurements/validity.md, whose prose is written by hand; --quick prints them."""
+    """Write the tables of docs/measurements/validity.md without its prose; --quick prints them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few studies, nothing written")
     parser.add_argument("--studies", type=int, default=1000)

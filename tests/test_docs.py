@@ -94,6 +94,13 @@ def test_the_docs_are_short():
     pages = (ROOT / "docs").rglob("*.md")
     users = [page for page in pages if page.parent.name != "measurements"]
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in users) <= 30_000
+    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 100
+
+
+def test_the_verdict_is_in_line_two_of_quick_start():
+    _, _, start = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Quick start\n")
+    first, second = start.partition("```text\n")[2].splitlines()[:2]
+    assert (first, second.partition(" ")[0]) == ("$ make demo", "Probably")
 
 
 def test_every_test_that_a_page_names_exists():

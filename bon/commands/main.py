@@ -26,6 +26,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     START: (
         "bon.commands.run:run",
         "bon.commands.start:demo",
+        "bon.commands.start:init",
         "bon.commands.start:doctor",
         "bon.commands.start:list_",
         "bon.commands.start:show",
@@ -39,6 +40,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     DECIDE: (
         "bon.commands.decide:report",
+        "bon.commands.serve:view",
         "bon.commands.decide:gate",
         "bon.commands.calibrate:calibrate",
         "bon.commands.decide:pool",

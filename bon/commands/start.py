@@ -44,6 +44,28 @@ def demo(
     options.print_results(path, as_json)
 
 
+def init(
+    file: Annotated[Path, Argument(help="File to write.")] = Path("study.yaml"),
+    policies: options.Policies = None,
+    rewarders: options.Rewarders = None,
+    questions: options.Tasks = None,
+    pairs: options.Pairs = None,
+    n: options.Samples = 8,
+    limit: options.Limit = 200,
+) -> None:
+    """Write an experiment with comments; asks for what no option gives."""
+    from bon.commands.starting import ask, commented
+
+    if file.exists():
+        raise BonError(f"{file} exists", "name another file: bon init FILE")
+    given = {"--policy": policies, "--rewarder": rewarders, "--questions": questions}
+    chosen = ask(file.parent, given | {"--pairs": pairs})
+    text = commented(options.experiment_of(*chosen.values(), n), file, limit)
+    with file.open("x", encoding="utf-8") as stream:
+        stream.write(text)
+    echo(f"wrote {file}; next: bon plan {file}")
+
+
 def list_(
     what: Annotated[
         str,

@@ -50,17 +50,16 @@ def init(
     rewarders: options.Rewarders = None,
     questions: options.Tasks = None,
     pairs: options.Pairs = None,
-    n: options.Samples = 8,
-    limit: options.Limit = 200,
+    n: Annotated[int, Option(help="Responses per question.", min=1)] = 8,
+    limit: Annotated[int, Option(help="Use only the first LIMIT questions.", min=1)] = 200,
 ) -> None:
     """Write an experiment with comments; asks for what no option gives."""
     from bon.commands.starting import ask, commented
 
     if file.exists():
         raise BonError(f"{file} exists", "name another file: bon init FILE")
-    given = {"--policy": policies, "--rewarder": rewarders, "--questions": questions}
-    chosen = ask(file.parent, given | {"--pairs": pairs})
-    text = commented(options.experiment_of(*chosen.values(), n), file, limit)
+    words = ask(file.parent, policies, rewarders, questions, pairs)
+    text = commented(options.experiment_of(*words, n), file, limit)
     with file.open("x", encoding="utf-8") as stream:
         stream.write(text)
     echo(f"wrote {file}; next: bon plan {file}")

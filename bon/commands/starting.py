@@ -1,7 +1,7 @@
 """The questions of `bon init`, and the file that it writes."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +32,23 @@ COMMENTS = {
 }
 
 
-def ask(base: Path, given: Mapping[str, list[str] | None]) -> dict[str, list[str]]:
+Words = list[str] | None
+
+
+def ask(
+    base: Path, policies: Words, rewarders: Words, questions: Words, pairs: Words
+) -> tuple[Words, Words, Words, Words]:
     """Return the words of each option, and ask for those that are missing."""
+    given = dict(zip(QUESTIONS, (policies, rewarders, questions, pairs), strict=True))
     missing = [option for option in QUESTIONS if not given[option]]
     if missing and not sys.stdin.isatty():
         fix = "give them, or start bon init in a terminal"
         raise BonError(f"{', '.join(missing)} missing, and no terminal to ask in", fix)
-    return {
-        option: given[option] or typer.prompt(*text, value_proc=_checked(option, base))
+    policies, rewarders, questions, pairs = (
+        given[option] or typer.prompt(*text, value_proc=_checked(option, base))
         for option, text in QUESTIONS.items()
-    }
+    )
+    return policies, rewarders, questions, pairs
 
 
 def _checked(option: str, base: Path) -> Callable[[str], list[str]]:

@@ -58,8 +58,9 @@ def init(
 
     if file.exists():
         raise BonError(f"{file} exists", "name another file: bon init FILE")
-    words = ask(file.parent, policies, rewarders, questions, pairs)
-    text = commented(options.experiment_of(*words, n), file, limit)
+    policies, rewarders, questions, pairs = ask(file.parent, policies, rewarders, questions, pairs)
+    given = options.experiment_of(policies, rewarders, questions, pairs, n)
+    text = commented(given, file, limit)
     with file.open("x", encoding="utf-8") as stream:
         stream.write(text)
     echo(f"wrote {file}; next: bon plan {file}")

@@ -15,11 +15,8 @@ from bon.work.catalogue import find_card
 from bon.work.setup import prepare
 
 QUESTIONS = {
-    "--policy": ("Policy, which answers (bon list policies)", "qwen2.5-vl-7b"),
-    "--rewarder": (
-        "Rewarders, separated by commas (bon list rewarders)",
-        "qwen2.5-vl-7b-judge, skywork-vl-reward-7b",
-    ),
+    "--policy": ("Policy (bon list policies)", "qwen2.5-vl-7b"),
+    "--rewarder": ("Rewarders, with commas (bon list rewarders)", "qwen2.5-vl-7b-judge, r1-reward"),
     "--questions": ("Questions, NAME or NAME=FILE (bon list benchmarks)", "mmmu_pro"),
     "--pairs": ("Reward benchmark, NAME or NAME=FILE", "vl_rewardbench"),
 }
@@ -32,29 +29,22 @@ COMMENTS = {
 }
 
 
-Words = list[str] | None
-
-
-def ask(
-    base: Path, policies: Words, rewarders: Words, questions: Words, pairs: Words
-) -> tuple[Words, Words, Words, Words]:
+def ask(base: Path, *given: list[str] | None) -> list[list[str]]:
     """Return the words of each option, and ask for those that are missing."""
-    given = dict(zip(QUESTIONS, (policies, rewarders, questions, pairs), strict=True))
-    missing = [option for option in QUESTIONS if not given[option]]
+    missing = [option for option, words in zip(QUESTIONS, given, strict=True) if not words]
     if missing and not sys.stdin.isatty():
         fix = "give them, or start bon init in a terminal"
         raise BonError(f"{', '.join(missing)} missing, and no terminal to ask in", fix)
-    policies, rewarders, questions, pairs = (
-        given[option] or typer.prompt(*text, value_proc=_checked(option, base))
-        for option, text in QUESTIONS.items()
-    )
-    return policies, rewarders, questions, pairs
+    return [
+        words or typer.prompt(*QUESTIONS[option], value_proc=_names(option, base))
+        for option, words in zip(QUESTIONS, given, strict=True)
+    ]
 
 
-def _checked(option: str, base: Path) -> Callable[[str], list[str]]:
+def _names(option: str, base: Path) -> Callable[[str], list[str]]:
     """Return a function that splits an answer at commas; typer asks again for an unknown name."""
 
-    def check(answer: str) -> list[str]:
+    def split(answer: str) -> list[str]:
         words = [word.strip() for word in answer.split(",") if word.strip()]
         try:
             for word in words:
@@ -66,15 +56,14 @@ def _checked(option: str, base: Path) -> Callable[[str], list[str]]:
             raise typer.BadParameter(str(error)) from None
         return words
 
-    return check
+    return split
 
 
 def commented(experiment: dict[str, Any], file: Path, limit: int) -> str:
     """Return an experiment as YAML with comments, checked as `bon plan` checks it."""
     experiment["questions"] = [{**task, "limit": limit} for task in experiment["questions"]]
     prepare(apply_overrides(experiment, []), file.parent, "bon init")
-    parts = [f"# bon plan {file}, then bon run {file}. Every key: docs/experiment.md"]
+    text = f"# bon plan {file}, then bon run {file}. Every key: docs/experiment.md\n"
     for key, comment in COMMENTS.items():
-        text = yaml.safe_dump({key: experiment[key]}, sort_keys=False, allow_unicode=True)
-        parts.append(f"# {comment}\n{text}")
-    return "\n".join(parts)
+        text += f"\n# {comment}\n{yaml.safe_dump({key: experiment[key]}, sort_keys=False)}"
+    return text

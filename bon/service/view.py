@@ -24,14 +24,13 @@ HOST = "127.0.0.1"
 
 def reports_in(paths: list[Path]) -> list[Path]:
     """Return the runs with a report among these directories and the folders in them."""
-    found: list[Path] = []
+    found: dict[Path, None] = {}
     for path in paths:
-        inner = [path] if (path / "report.html").is_file() else sorted(path.glob("*/"))
-        runs = [run for run in inner if (run / "report.html").is_file()]
-        if not runs:
+        reports = [*path.glob("report.html")] or sorted(path.glob("*/report.html"))
+        if not reports:
             raise BonError(f"no report in {path}", f"bon report {path}")
-        found += [run.resolve() for run in runs]
-    return list(dict.fromkeys(found))
+        found |= dict.fromkeys(report.parent.resolve() for report in reports)
+    return list(found)
 
 
 def create_view(runs: list[Path]) -> FastAPI:
@@ -70,7 +69,6 @@ def view(paths: list[Path], port: int) -> None:
     with listening_socket(HOST, port) as listener:
         listener.listen()
         address = f"http://{HOST}:{listener.getsockname()[1]}/"
-        count = "1 report" if len(runs) == 1 else f"{len(runs)} reports"
-        print(f"{count} at {address} for you alone; Ctrl-C ends it", flush=True)
+        print(f"reports at {address} for you alone; Ctrl-C ends it", flush=True)
         config = uvicorn.Config(create_view(runs), log_level="error", server_header=False)
         uvicorn.Server(config).run([listener])

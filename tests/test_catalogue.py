@@ -1,10 +1,12 @@
 """`bon list` and `bon show`."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.commands.main import app
 from bon.core.console import show_listing
@@ -82,6 +84,14 @@ def test_the_commands():
     rows = json.loads(run(app, ["list", "benchmarks", "--json"]).output)
     assert rows[0]["name"] == "mmmu_pro"
     assert "Qwen2-VL" in run(app, ["show", "qwen2-vl-7b"]).output
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_is_shown_with_every_role_of_its_columns(name):
+    shown = CliRunner().invoke(app, ["show", name]).output
+    roles = {role for form in BENCHMARKS[name].forms for role in (*form.need, *form.may)}
+    assert all(re.search(rf"^    {role}: ", shown, re.M) for role in roles)
+    assert BENCHMARKS[name].title in shown
 
 
 def test_what_stands_in_brackets_is_shown(monkeypatch):

@@ -1,6 +1,9 @@
 """What the documentation shows is what the code takes."""
 
+import html
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -61,18 +64,6 @@ def test_the_cards_that_the_docs_name_exist():
             assert card in known, f"{name} names {card}"
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_is_registered_completely(name):
-    """docs/benchmarks.md has its row in both tables, the second with every role of its columns."""
-    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    rows = re.findall(rf"^\| `{name}` \|(.*)$", text, re.M)
-    assert len(rows) == 2, f"docs/benchmarks.md: {name!r} is in {len(rows)} of the two tables"
-    entry = BENCHMARKS[name]
-    roles = {role for form in entry.forms for role in (*form.need, *form.may)}
-    unnamed = roles - set(re.findall(r"\w+", rows[1]))
-    assert not unnamed, f"docs/benchmarks.md: the row of {name!r} does not name {unnamed}"
-
-
 @pytest.mark.parametrize(("folder", "entry"), [("benchmarks", "ADAPTER"), ("formats", "FORMAT")])
 def test_every_module_with_an_entry_is_registered(folder, entry):
     modules = {
@@ -83,6 +74,33 @@ def test_every_module_with_an_entry_is_registered(folder, entry):
     registered = set(BENCHMARKS if folder == "benchmarks" else FORMATS)
     known = folder.upper()
     assert modules <= registered, f"{known} of bon/{folder}/__init__.py: no {modules - registered}"
+
+
+def test_the_site_has_no_dead_anchor_and_lists_every_command(tmp_path):
+    """`make docs`: strict, so that a link to no page or heading ends it."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    page = (tmp_path / "commands" / "index.html").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]+>", "", page))
+    for words in ("bon run [OPTIONS] [file]", "--policy CARD", "bon curate freeze [OPTIONS]"):
+        assert words in text
+    assert not re.search(r"^\S+: .*\.\.\.$", text, re.M), "a summary is cut"
+    home = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "measurements/" not in home.partition("<article")[0]
+
+
+def test_the_docs_are_short():
+    pages = (ROOT / "docs").rglob("*.md")
+    users = [page for page in pages if page.parent.name != "measurements"]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in users) <= 30_000
+    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 100
+
+
+def test_the_verdict_is_in_line_two_of_quick_start():
+    _, _, start = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Quick start\n")
+    first, second = start.partition("```text\n")[2].splitlines()[:2]
+    assert (first, second.partition(" ")[0]) == ("$ make demo", "Probably")
 
 
 def test_every_test_that_a_page_names_exists():

@@ -245,7 +245,7 @@ TESTS = {
 }
 ACTIONS = """
     client,convert-head,curate freeze,curate label,export,prompts pull,serve,show,
-    token add,token list,token revoke
+    token add,token revoke,view,init
 """
 """Commands that print no results."""
 LISTED: dict[str, tuple[Registry[Any], str, str, Iterable[str]]] = {

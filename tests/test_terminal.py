@@ -45,6 +45,24 @@ def bars(ended: Ended) -> dict[str, str]:
     return dict(row.groups() for row in rows if row)
 
 
+COMMANDS = (
+    ["run", "--help"], ["doctor", "--help"], ["report", "--help"], ["client", "--help"],
+    ["uplift", "--help"], ["list", "rewarders"], ["plan", "single-gpu"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_word_is_cut_in_a_narrow_terminal(command, tmp_path):
+    """Help is compared with that in 200 columns; lists leave columns out there."""
+    narrow, wide = (
+        STYLE.sub("", bon(*command, cwd=tmp_path, columns=columns).raw) for columns in (NARROW, 200)
+    )
+    assert "…" not in narrow
+    if "--help" in command:
+        found, whole = (set(re.findall(r"[\w-]{3,}", text)) for text in (narrow, wide))
+        assert found <= whole
+
+
 # ------------------------------------------------------------------ bars alone
 
 SHOWS = """

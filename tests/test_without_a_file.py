@@ -70,6 +70,47 @@ def test_what_is_missing_or_too_much_is_said(folder, words, line):
     assert line in errors
 
 
+def test_four_questions_write_an_experiment(folder):
+    """In a terminal; a name that is unknown is asked for again."""
+    terminal = Terminal([BON, "init", "mine.yaml"], cwd=folder)
+    for question, answer in (
+        ("Policy", "nobody"),
+        ("no card 'nobody'", "p.yaml"),
+        ("Rewarders", "one.yaml, two.yaml"),
+        ("Questions", "multiple_choice=questions.jsonl"),
+        ("Reward benchmark", "preference=pairs.jsonl"),
+    ):
+        terminal.wait_until(lambda question=question: question in terminal.text)
+        terminal.press(answer.encode() + b"\n")
+    ended = terminal.wait()
+    assert ended.code == 0
+    assert "wrote mine.yaml; next: bon plan mine.yaml" in ended.text
+    written = (folder / "mine.yaml").read_text()
+    assert written.count("\n# ") >= 5
+    assert [card["card"] for card in yaml.safe_load(written)["rewarders"]] == [
+        "one.yaml",
+        "two.yaml",
+    ]
+    code, text, _ = bon(folder, "plan", "mine.yaml")
+    assert code == 0
+    assert "to do: " in text
+    assert "assumptions" not in text
+    assert "assumptions" in bon(folder, "plan", "mine.yaml", "--assumptions")[1]
+
+
+def test_without_a_terminal_options_write_it(folder):
+    code, _, errors = bon(folder, "init", "mine.yaml", "--policy", "p.yaml")
+    assert (code, (folder / "mine.yaml").exists()) == (2, False)
+    assert "--rewarder, --questions, --pairs missing, and no terminal to ask in" in errors
+    code, *_ = bon(folder, "init", "mine.yaml", *OPTIONS)
+    assert code == 0
+    assert yaml.safe_load((folder / "mine.yaml").read_text())["policies"] == [
+        {"card": "p.yaml", "n": 3}
+    ]
+    code, _, errors = bon(folder, "init", "mine.yaml", *OPTIONS)
+    assert (code, "mine.yaml exists" in errors) == (2, True)
+
+
 def test_a_shipped_experiment_is_shown_as_a_file_to_begin_with(folder):
     code, text, _ = bon(folder, "show", "single-gpu")
     (folder / "study.yaml").write_text(text)

@@ -36,7 +36,7 @@ from bon.analysis.results.phrasing import evidence
 from bon.choosing.opinion import Bools
 
 SMALL = 8
-"""Below this many rewarders Fisher's interval is read; see docs/validity.md."""
+"""Below this many rewarders Fisher's interval is read; see docs/measurements/validity.md."""
 
 MANY = 500  # rewarders above which none is left out
 RANKS = {"spearman": (1.06, 5)}
@@ -81,7 +81,7 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
 
 
 def coefficient(m: Measured, name: str, level: float) -> Coefficient:
-    """Compute a coefficient with the interval to read; docs/validity.md shows why this one."""
+    """Compute a coefficient with the interval to read (why: docs/measurements/validity.md)."""
     r = len(m.names)
     value = float(COEFFICIENTS[name](m.x, m.y)) if r >= MIN_REWARDERS else float("nan")
     if not np.isfinite(value):

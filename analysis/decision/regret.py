@@ -5,7 +5,8 @@ true accuracies given the measured ones: around a line in the benchmark's score 
 measured with the errors of the draws. Their standard deviation is uniform on a grid, the line is
 flat (Bayesian small-area estimation: Fay and Herriot 1979, JASA 74, 269-277). The loss is the mean
 over draws of the posterior; its interval the shortest that holds the level, so it begins at zero
-where the choice may be the best one. Coverage: docs/validity.md. Results hold for these rewarders.
+where the choice may be the best one. Coverage: docs/measurements/validity.md. Results hold for
+these rewarders.
 """
 
 from collections.abc import Mapping

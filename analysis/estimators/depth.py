@@ -157,10 +157,10 @@ def _sentence(
 ) -> str:
     at = count(peak.value) + interval(peak, count)
     if most is None:
-        text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
+        text = f"{name}: we cannot confirm a decline by n = {last}; accuracy peaks at n = {at}"
     else:
         text = (
-            f"{name}: do not sample more than {most}. Accuracy is highest at n = {at} and "
+            f"{name}: do not sample more than {most}. Accuracy peaks at n = {at} and differs by "
             f"{points(fall.value)} at n = {last}"
         )
     return f"{text}; from n = {below} on, majority vote is better" if below else text

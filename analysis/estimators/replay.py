@@ -312,7 +312,7 @@ def _unsupported_text(rule: Rule, opinion: Opinion, setting: Setting, design: st
     total = len(setting.pool.correct)
     reason = f"needs judgements that were not made on {lacking} of {total} questions"
     if design == "race" and "race" not in rule.designs:
-        reason += ": a race asks only for what round robin's choice among all candidates depends on"
+        reason += ": a race skips comparisons that cannot change round robin's choice"
     if setting.samples:
         count = len(setting.sample(setting.samples[-1]).rows)
         if count < FEWEST:

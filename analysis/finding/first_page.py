@@ -127,7 +127,9 @@ def _rivals(
         return ""
     rivals = sum(r.first == 1 for r in rewarders) - 1
     return f"{lead} {len(rewarders)} rewarders; " + (
-        f"{rivals} may be as good." if rivals > 0 else "all others are distinguishably worse."
+        f"{rivals} {'is' if rivals == 1 else 'are'} tied with it."
+        if rivals > 0
+        else "all others are distinguishably worse."
     )
 
 

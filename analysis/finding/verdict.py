@@ -300,7 +300,7 @@ def standings(rows: Sequence[BestOfN]) -> str:
         return ""
     if len(rows) == 1:
         is_what = {"above": "beats", "below": "is worse than"}.get(
-            rows[0].verdict_versus_majority or "", "cannot be told from"
+            rows[0].verdict_versus_majority or "", "does not differ detectably from"
         )
         return f"{rows[0].rewarder} {is_what} majority vote."
     above, unclear, below = (
@@ -309,6 +309,7 @@ def standings(rows: Sequence[BestOfN]) -> str:
     )
     worse = f"{len(below)} {'is' if len(below) == 1 else 'are'} worse ({names(below)})"
     return (
-        f"{len(above)} of {plural(len(rows), 'rewarder')} beat majority vote, {len(unclear)} "
-        f"cannot be told from it and {worse if below else 'none is worse'}."
+        f"{len(above)} of {plural(len(rows), 'rewarder')} beat majority vote, "
+        f"{len(unclear)} {'is' if len(unclear) == 1 else 'are'} indistinguishable from it "
+        f"and {worse if below else 'none is worse'}."
     )

@@ -113,7 +113,7 @@ class Packing:
         pools: dict[int, list[Any]],
         chosen: dict[int, list[ChoiceView]],
     ) -> None:
-        """Add the row of the list: flags, and a letter per rewarder and policy."""
+        """Add the row of the list: flags, and for each policy what each rewarder picked."""
         candidates = [c for pool in pools.values() for c in pool]
         flags = LEAKED * view.leaked
         flags |= ALL_WRONG * (bool(candidates) and not any(c.correct for c in candidates))
@@ -127,9 +127,11 @@ class Packing:
             sets = [{answer.get(i) for i in x.picked} for x in picked]
             if sets and any(not (a & b) for i, a in enumerate(sets) for b in sets[:i]):
                 flags |= DISAGREE
+            number = {said: at for at, said in enumerate(dict.fromkeys(answer.values()))}
             state[p] = [
                 _state([c.correct for c in _voted(pool)]),
-                [[self.rewarders[x.rewarder], _state([correct.get(i, 0.0) for i in x.picked])]
+                [[self.rewarders[x.rewarder], _state([correct.get(i, 0.0) for i in x.picked]),
+                  sorted({number[answer.get(i)] for i in x.picked if i in answer})]
                  for x in picked],
             ]  # fmt: skip
         self.index["id"].append(view.id)

@@ -235,11 +235,14 @@ def _beaten(rows: Sequence[Standing]) -> str:
     differ = [bar for bar in bars.values() if bar is not None and bar.differs]
     above = sum((bar.estimate.value or 0) > 0 for bar in differ)
     if len(bars) < 2:
-        does = "beats" if above else "is worse than" if differ else "cannot be told from"
+        does = (
+            "beats" if above else "is worse than" if differ else "does not differ detectably from"
+        )
         return "".join(f"{name} {does} majority vote." for name in bars)
+    tied = len(bars) - len(differ)
     return (
         f"{above} of {len(bars)} rewarders beat majority vote, {len(differ) - above} do "
-        f"worse, {len(bars) - len(differ)} cannot be told from it."
+        f"worse, {tied} {'is' if tied == 1 else 'are'} indistinguishable from it."
     )
 
 

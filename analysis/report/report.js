@@ -108,6 +108,7 @@ class Browser {
     };
     this.policy = fill("by-policy", this.data.policies);
     this.rewarder = fill("by-rewarder", this.data.rewarders, "any");
+    this.other = fill("by-other", this.data.rewarders, "nobody");
     this.subject = fill("by-subject", this.data.subjects, "all");
     this.difficulty = fill("by-difficulty", this.data.difficulties, "all");
     $("find").addEventListener("input", () => this.filter());
@@ -142,7 +143,18 @@ class Browser {
       const one = Number(this.rewarder.value);
       if (!state[1].some(([r, s]) => s === "w" && (one < 0 || r === one))) return false;
     }
+    if (this.two().length) {
+      const picked = new Map((this.index.state[i][this.policy.value] || ["", []])[1].map(([r, , answers]) => [r, String(answers)]));
+      const [one, other] = this.two().map((r) => picked.get(r));
+      if (one === undefined || other === undefined || one === other) return false;
+    }
     return words.every((word) => this.haystack[i].includes(word));
+  }
+
+  // The two rewarders that are compared, if two are chosen.
+  two() {
+    const both = [Number(this.rewarder.value), Number(this.other.value)];
+    return both[0] >= 0 && both[1] >= 0 && both[0] !== both[1] ? both : [];
   }
 
   filter() {
@@ -266,6 +278,14 @@ function question(browser, i, detail) {
   const policy = browser.policy.value || "0";
   const everyone = detail.c[policy] || [], pool = once(everyone), choices = detail.s[policy] || [];
   const parts = [head, make("p", { class: "q-text", text: plain(detail.q) }), pictures(data, detail.i), options(detail, everyone)];
+  const two = browser.two();
+  if (pool.length && two.length) {
+    parts.push(make("div", { class: "versus" }, ...two.map((r) => {
+      const picked = choices.find(([one]) => one === r)?.[1] || [];
+      const cards = pool.filter((c) => c[5].some((k) => picked.includes(k))).map((c) => card(data, policy, c, []));
+      return make("section", {}, make("h3", { text: `${data.rewarders[r]} picked` }), ...cards);
+    })));
+  }
   if (pool.length) {
     parts.push(make("h3", { text: "Responses" }),
       make("div", { class: "candidates" }, ...pool.map((c) => card(data, policy, c, choices))));
@@ -367,8 +387,10 @@ function scores(data, pool, choices) {
   });
   const table = make("table", { class: "scores" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const box = make("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: "0" }, table);
+  const whole = make("div", {}, box);
+  csv(table);
   const note = make("p", { class: "note", text: "Mean score, or share of comparisons won; boxed: picked." });
-  return make("div", {}, box, note, rationales(data, choices));
+  return make("div", {}, ...whole.childNodes, note, rationales(data, choices));
 }
 
 function short(value) {

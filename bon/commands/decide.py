@@ -152,7 +152,7 @@ def recommend(
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Recommend a rewarder by gain and cost over finished runs, with those that may be as good."""
+    """Recommend a rewarder by gain and cost over finished runs, with those tied with it."""
     from bon.analysis.decision import recommend as recommending
     from bon.commands.decide_text import recommendation_text
 

@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
@@ -19,6 +20,8 @@ from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error, private_files
 from bon.core.text import printable
 
+WIDE = 80
+"""Columns below which help is plain text: tables cut the names of options."""
 PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
 START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
 
@@ -26,6 +29,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     START: (
         "bon.commands.run:run",
         "bon.commands.start:demo",
+        "bon.commands.start:init",
         "bon.commands.start:doctor",
         "bon.commands.start:list_",
         "bon.commands.start:show",
@@ -38,6 +42,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     DECIDE: (
         "bon.commands.decide:report",
+        "bon.commands.serve:view",
         "bon.commands.decide:gate",
         "bon.commands.calibrate:calibrate",
         "bon.commands.decide:pool",
@@ -80,6 +85,9 @@ class _Commands(Mapping[str, Any]):
         command: Any = typer.main.get_command(found)
         command.name, command.rich_help_panel = name, panel
         for each in (command, *getattr(command, "commands", {}).values()):
+            if shutil.get_terminal_size().columns < WIDE:
+                each.rich_markup_mode = None
+            each.short_help = " ".join((each.help or "").partition("\n\n")[0].split())
             for parameter in _plain([*each.params, each.get_help_option(typer.Context(each))]):
                 parameter.callback = _finite(parameter.callback)
         return command

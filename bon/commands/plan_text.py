@@ -12,8 +12,8 @@ WIDTH = 80
 """Width where no terminal says another."""
 
 
-def show_plan(plan: Plan) -> str:
-    """Format a plan."""
+def show_plan(plan: Plan, *, assumptions: bool = False) -> str:
+    """Format a plan, with what it assumes if asked."""
     datasets = [
         *((rows, "questions") for rows in plan.tasks),
         *((pairs, "preference pairs") for pairs in plan.pairs),
@@ -29,7 +29,7 @@ def show_plan(plan: Plan) -> str:
         parts.append("memory on each GPU, estimated, and which cards it fits:")
         parts.append(_table(map(_fit, plan.memory)))
     parts.append(wrapped([f"note: {warning}" for warning in plan.warnings]))
-    if any(work.to_do for work in plan.work):
+    if assumptions:
         assumed = ["assumptions, where the run has no measurements:"]
         parts.append(wrapped([*assumed, *(f"- {text}" for text in ASSUMPTIONS)]))
     return "\n\n".join(filter(None, parts))

@@ -31,7 +31,8 @@ def run(
     replace: options.Replace = False,
     allow_remote_code: options.RemoteCode = False,
     pilot: Annotated[
-        int | None, Option(help="Judge about PILOT questions; estimate the study size.", min=20)
+        int | None,
+        Option(help="Judge about this many questions first; estimate the study size.", min=20),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -90,6 +91,7 @@ def plan(
     limit: options.Limit = None,
     seed: options.Seed = None,
     sets: options.Sets = None,
+    assumptions: Annotated[bool, Option("--assumptions", help="Show what is assumed.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Estimate calls, reuse and cost before running."""
@@ -103,7 +105,9 @@ def plan(
     outlook = _outlook(setup, plan)
 
     def text() -> str:
-        return "\n\n".join(filter(None, (show_plan(plan), wrapped(outlook))))
+        return "\n\n".join(
+            filter(None, (show_plan(plan, assumptions=assumptions), wrapped(outlook)))
+        )
 
     emit({**plan.as_dict(), "outlook": outlook}, text, as_json)
 

@@ -3,6 +3,8 @@
 import getpass
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
@@ -10,7 +12,8 @@ from urllib.parse import urlencode
 import typer
 from typer import Argument, Option
 
-from bon.commands.options import echo
+from bon.commands.options import Json, echo, emit
+from bon.core.console import show_listing
 from bon.core.errors import BonError, suggestion
 
 if TYPE_CHECKING:
@@ -45,13 +48,9 @@ def serve(
     ] = None,
 ) -> None:
     """Serve validations, pages and online Best-of-N."""
-    try:
+    with _packages():
         from bon.service.app import serve as run_server
         from bon.service.settings import read_settings
-    except ModuleNotFoundError as error:
-        raise BonError(
-            f"bon serve needs the package {error.name!r}", "pip install 'bon[service]'"
-        ) from None
     settings: dict[str, object] = {
         "data": data,
         "host": host,
@@ -63,6 +62,26 @@ def serve(
     # A supervisor expects a stopped server to end by the signal itself.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     run_server(read_settings(config, auth=False if no_auth else None, **settings))
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    """Name the package that an import of the service lacks."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fix = "pip install 'bon[service]'"
+        raise BonError(f"this needs the package {error.name!r}", fix) from None
+
+
+def view(
+    runs: Annotated[list[Path], Argument(help="Run directories, or folders of them.")],
+    port: Annotated[int, Option(help="Port; 0: any free one.", min=0, max=65_535)] = 8322,
+) -> None:
+    """Read reports and their questions in a browser, on this machine alone and without tokens."""
+    with _packages():
+        from bon.service.view import view as show_reports
+    show_reports(runs, port)
 
 
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -81,11 +100,15 @@ def add(
 
 
 @token.command(name="list")
-def list_(data: Data = None) -> None:
+def list_(data: Data = None, as_json: Json = False) -> None:
     """List names and roles of the tokens, with the days on which they begin and expire."""
+    rows = []
     for name, role, *times in _tokens(data).listed():
         days = [time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "" for at in times]
-        echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
+        rows.append(
+            dict(zip(("name", "role", "begins", "expires"), (name, role, *days), strict=True))
+        )
+    emit(rows, lambda: show_listing(rows), as_json)
 
 
 @token.command()

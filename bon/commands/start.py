@@ -33,6 +33,28 @@ def demo(
     options.print_results(path, as_json)
 
 
+def init(
+    file: Annotated[Path, Argument(help="File to write.")] = Path("study.yaml"),
+    policies: options.Policies = None,
+    rewarders: options.Rewarders = None,
+    questions: options.Tasks = None,
+    pairs: options.Pairs = None,
+    n: Annotated[int, Option(help="Responses per question.", min=1)] = 8,
+    limit: Annotated[int, Option(help="Use only the first LIMIT questions.", min=1)] = 200,
+) -> None:
+    """Write an experiment with comments; asks for what no option gives."""
+    from bon.commands.starting import ask, commented
+
+    if file.exists():
+        raise BonError(f"{file} exists", "name another file: bon init FILE")
+    policies, rewarders, questions, pairs = ask(file.parent, policies, rewarders, questions, pairs)
+    given = options.experiment_of(policies, rewarders, questions, pairs, n)
+    text = commented(given, file, limit)
+    with file.open("x", encoding="utf-8") as stream:
+        stream.write(text)
+    echo(f"wrote {file}; next: bon plan {file}")
+
+
 def list_(
     what: Annotated[
         str,
@@ -51,9 +73,9 @@ def list_(
 
 
 def show(
-    name: Annotated[str, Argument(help="Name or path of a card, or name of an experiment.")],
+    name: Annotated[str, Argument(help="Card (name or path), experiment or benchmark.")],
 ) -> None:
-    """Show a card in full, with its prompt for a sample question, or an experiment."""
+    """Show a card with its prompt, an experiment, or a benchmark with its columns."""
     from bon.work.catalogue import show_card
 
     echo(show_card(name))

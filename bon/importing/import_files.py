@@ -225,8 +225,8 @@ def _print_summary(
         prompts = {pair.prompt for pair in scores.pairs}
         same = sum(question.text in prompts for question in store.questions())
         say(
-            f"{leaked} questions are in both sets, {same} of them word for word: scores on those "
-            "are no prediction",
+            f"{leaked} questions appear in both sets, {same} of them word for word, so their "
+            "scores predict nothing",
             quiet=quiet,
         )
 

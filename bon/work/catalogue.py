@@ -95,9 +95,18 @@ def cards(role: Role) -> list[Row]:
 
 
 def show_card(name: str, base: Path | None = None) -> str:
-    """Return a card in full with its prompt for a sample question, or an experiment as it is."""
+    """Return a card with its prompt, an experiment as it is, or a benchmark with its columns."""
     if name in (experiments := shipped_experiments()):
         return experiments[name].read_text(encoding="utf-8")
+    if name in BENCHMARKS:
+        adapter = BENCHMARKS[name]
+        about: Row = {"title": adapter.title, "hub": adapter.hub, "licence": adapter.licence}
+        about |= {"grader": adapter.grader} if adapter.grader else {}
+        forms = [{"required": dict(f.need), "optional": dict(f.may)} for f in adapter.forms]
+        text = yaml.safe_dump(about | {"columns": forms}, sort_keys=False, width=96)
+        return (
+            f"# benchmark of {adapter.kind}; columns: ROLE: COLUMN, one entry for each form\n{text}"
+        )
     loaded = find_card(name, base or Path())
     data = loaded.card.model_dump(mode="json", exclude_defaults=True, exclude={"role"})
     if loaded.card.size:

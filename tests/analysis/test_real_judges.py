@@ -10,7 +10,7 @@ from bon.analysis.published import correlate_table
 from bon.analysis.results.phrasing import bounded, chance
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "real" / "llmbar"
-PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "validity.md"
 
 pytestmark = pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/data/real/llmbar")
 

@@ -98,7 +98,7 @@ def test_the_loss_is_the_mean_over_true_accuracies(one):
 
 @pytest.mark.parametrize("name", ["5, r = 0.5", "14, r = 0.9"])
 def test_the_interval_covers_the_true_loss_as_often_as_it_says(name):
-    """The whole table stands in docs/validity.md; before, .998 of intervals covered it."""
+    """All rows: docs/measurements/validity.md; before, .998 of intervals covered it."""
     cell = next(c for c in verdict_calibration.LOSSES if c[0] == name)
     _, _, _, covers, _, loss, value, best, predicted, _ = verdict_calibration.loss_row(
         *cell, 100

@@ -366,7 +366,7 @@ def test_filters(results, tmp_path):
     assert {k for k, v in flags.items() if v & 1} == {"leaked"}
     state = dict(zip(index["id"], index["state"], strict=True))
     assert state["vote"]["0"][0] == "r"
-    assert [s for _, s in state["vote"]["0"][1]] == ["w", "r"]
+    assert [s for _, s, _ in state["vote"]["0"][1]] == ["w", "r"]
     assert state["tied"]["0"][0] == "m"
     assert state["tied"]["0"][1][0][1] == "m"
 
@@ -565,6 +565,43 @@ def test_the_browser_by_keyboard_search_and_filter(page, views, tab):
     expect(tab.locator("#tally")).to_contain_text(f"{len(wrong)} ")
     tab.get_by_role("button", name="Theme").click()
     assert tab.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+@pytest.mark.browser
+def test_two_rewarders_stand_side_by_side_where_they_chose_different_answers(page, views, tab):
+    policy = views[0].candidates[0].policy
+    one, other = sorted({choice.rewarder for view in views for choice in view.choices})[:2]
+
+    def answers(view, rewarder):
+        texts = {c.index: c.answer for c in view.candidates if c.policy == policy}
+        return [
+            {texts[i] for i in choice.picked}
+            for choice in view.choices
+            if (choice.policy, choice.rewarder) == (policy, rewarder) and choice.picked
+        ]
+
+    differ = [
+        view.id
+        for view in views
+        if answers(view, one)
+        and answers(view, other)
+        and answers(view, one) != answers(view, other)
+    ]
+    assert 0 < len(differ) < len(views)
+    tab.goto(page.as_uri())
+    tab.get_by_text("What did each rewarder choose?").click()
+    tab.locator("#by-rewarder").select_option(label=one)
+    tab.locator("#by-other").select_option(label=other)
+    expect(tab.locator("#tally")).to_contain_text(f"{len(differ)} of {len(views)}")
+    expect(tab.locator(".versus h3")).to_have_text([f"{one} picked", f"{other} picked"])
+    assert tab.locator("[data-question]").first.get_attribute("data-question") == differ[0]
+    (shown,) = (view for view in views if view.id == differ[0])
+    letters = [
+        set(section.locator(".letter").all_inner_texts())
+        for section in tab.locator(".versus section").all()
+    ]
+    assert letters == [answers(shown, one)[0], answers(shown, other)[0]]
+    expect(tab.locator("#view button.csv")).to_have_count(1)
 
 
 FIRST_SCREEN = """() => {

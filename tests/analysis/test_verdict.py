@@ -294,7 +294,7 @@ def other_leaks(s, match, owner):
 
 @rule(
     WHERE + r"(?P<above>\d+) of (?P<all>\d+) rewarders? beat majority vote, (?P<unclear>\d+) "
-    r"cannot be told from it and (?P<below>none|\d+) (is|are) worse.*"
+    r"(is|are) indistinguishable from it and (?P<below>none|\d+) (is|are) worse.*"
 )
 def against_the_vote(s, match, owner):
     counts = [match[part] for part in ("above", "unclear", "below")]
@@ -309,10 +309,17 @@ def against_the_vote(s, match, owner):
     assert sum(numbers) == int(match["all"])
 
 
-@rule(WHERE + r"(?P<name>\S+) (?P<what>beats|cannot be told from|is worse than) majority vote\.")
+@rule(
+    WHERE
+    + r"(?P<name>\S+) (?P<what>beats|does not differ detectably from|is worse than) majority vote\."
+)
 def one_against_the_vote(s, match, owner):
     (b,) = (b for b in s.results.best_of_n if b.headline and b.rule != "baseline")
-    words = {"beats": "above", "cannot be told from": "unclear", "is worse than": "below"}
+    words = {
+        "beats": "above",
+        "does not differ detectably from": "unclear",
+        "is worse than": "below",
+    }
     assert (b.rewarder, b.verdict_versus_majority) == (match["name"], words[match["what"]])
 
 
@@ -675,7 +682,7 @@ def test_every_interval_of_a_table_has_the_level_that_is_asked_for():
         assert a.high - a.low < 0.8 * (b.high - b.low)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "validity.md"
 PUBLISHED = [
     [cell.strip() for cell in line.split("|")[1:-1]]
     for line in PAGE.read_text(encoding="utf-8").splitlines()

@@ -46,7 +46,7 @@ BLOCK = 50  # studies that share their bootstrap draws
 
 
 def main() -> None:
-    """Write the tables of docs/validity.md, whose prose is written by hand; --quick prints them."""
+    """Write the tables of docs/measurements/validity.md without its prose; --quick prints them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few studies, nothing written")
     parser.add_argument("--studies", type=int, default=1000)
@@ -185,7 +185,7 @@ def coverage(
 
 
 def page(rows: list[dict[str, float | str]], studies: int, seconds: float) -> str:
-    """Write docs/validity.md; `seconds` of processor time."""
+    """Write docs/measurements/validity.md; `seconds` of processor time."""
     head = list(rows[0])
     promised = head[head.index("accuracy") : head.index("width")]
     lines = [

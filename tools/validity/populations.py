@@ -115,7 +115,7 @@ def page(
     leaky: list[dict[str, float | str]],
     gates: list[dict[str, float | str]],
 ) -> list[str]:
-    """Return lines for docs/validity.md."""
+    """Return lines for docs/measurements/validity.md."""
     return [
         "## Gains from few questions",
         "",

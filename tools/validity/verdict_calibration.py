@@ -159,7 +159,7 @@ def pooled_coverage(n: int, r: float, shared: float, studies: int) -> float:
 
 
 def page(errors: Errors, studies: int = STUDIES, source: str = "simulated answers") -> list[str]:
-    """Return lines for docs/validity.md."""
+    """Return lines for docs/measurements/validity.md."""
     lines = [
         "## Calibration of the verdict",
         "",

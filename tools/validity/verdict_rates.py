@@ -256,7 +256,7 @@ def table(rows: list[tuple[Cell, dict[str, float]]]) -> list[str]:
 
 
 def page(studies: int) -> list[str]:
-    """Return lines for docs/validity.md."""
+    """Return lines for docs/measurements/validity.md."""
     lines = ["## The verdict", "", *(__doc__ or "").split("\n\n")[1].splitlines(), ""]
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
         for title, cells in (

@@ -46,7 +46,12 @@ def report_file(key: ValidationId, signature: str, path: str, service: Parts) ->
     lives = service.tokens.valid(token) if token else not service.settings.auth
     if not (valid and lives):
         raise ApiError(404, "no such report", f"open it again: /validations/{key}/report")
-    folder = service.supervisor.directory(key).resolve()
+    return of_report(service.supervisor.directory(key), path)
+
+
+def of_report(folder: Path, path: str) -> Response:
+    """Return a run's report or a file of it; no other file of the run."""
+    folder = folder.resolve()
     file = (folder / path).resolve() if _PATH.fullmatch(path) else folder
     known = file == folder / "report.html" or file.is_relative_to(folder / "report_files")
     if not (known and file.is_file()):

@@ -25,8 +25,9 @@ from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.records import Question
 from bon.core.text import LETTERS, option_letters
-from bon.experiment.config import DatasetSpec
+from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats.base import Format
+from bon.formats.question_join import OF_RESPONSES
 from bon.graders import gold_of
 from bon.graders.mathematics import fitting
 
@@ -40,10 +41,13 @@ FORM = Form(
         "difficulty": "topic_difficulty",
         **{
             name: name
-            for name in ("options", "parsed", "correct", "aliases", "grader", "tolerance", "unit")
+            for name in (
+                "options", "parsed", "correct", "aliases", "grader", "tolerance", "unit", "rubric",
+                "cluster", "finish", "num_tokens",
+            )
         },
     },
-)
+)  # fmt: skip
 """A row without options has a free answer."""
 
 
@@ -51,7 +55,8 @@ FORM = Form(
 class Text:
     """One candidate: index, source file and text (None: the call failed).
 
-    As reported by the tool that sampled it: `parsed`, the letter it extracted, and `correct`.
+    As reported by the tool that sampled it: `parsed`, the letter it extracted, `correct`, and the
+    reason why it stopped, which may be a limit.
     """
 
     index: int
@@ -59,6 +64,8 @@ class Text:
     text: str | None
     parsed: str | None = None
     correct: bool | None = None
+    finish: str = IMPORTED
+    num_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +175,23 @@ def _question(context: Context, row: Row) -> Question:
         # Without their images, two questions may be equal: the id distinguishes them.
         also=row.id,
         answer_not_in_options=letter not in option_letters(options),
+        cluster=row.text("cluster"),
     )
 
 
 def _texts(row: Row, source: str) -> list[Text]:
     """Return the texts of a row; lists of other roles may be shorter."""
     texts, *others = (
-        value if isinstance(value, list) else [value]
-        for value in map(row.get, ("response", "parsed", "correct"))
+        value if isinstance(value, list) else [value] for value in map(row.get, OF_RESPONSES)
     )
     padded = (islice(chain(values, repeat(None)), len(texts)) for values in others)
     return [
-        Text(0, source, _typed(str, text), _typed(str, letter), _typed(bool, right))
-        for text, letter, right in zip(texts, *padded, strict=True)
-    ]
+        Text(
+            0, source, _typed(str, text), _typed(str, letter), _typed(bool, right),
+            _typed(str, finish) or IMPORTED, _typed(int, tokens) or 0,
+        )
+        for text, letter, right, finish, tokens in zip(texts, *padded, strict=True)
+    ]  # fmt: skip
 
 
 def _typed(kind: type[T], value: Any) -> T | None:

@@ -21,7 +21,7 @@ from bon.formats.score_tables import (
     ScoreTables,
 )
 from bon.graders import is_right
-from bon.policies.extractors import ExtractorName, extract_for
+from bon.policies.extractors import ExtractorName, extract_for, was_cut
 from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
 from bon.work.imported_cards import Scores
@@ -222,8 +222,10 @@ def candidate_of(
 ) -> Candidate:
     """Return one imported text as a candidate, its answer extracted by bon."""
     response = text.text or ""
-    answer, outcome = extract_for(question, response, extractor)
+    cut = was_cut(text.finish, text.num_tokens)
+    answer, outcome = extract_for(question, response, extractor, cut=cut)
     row = _candidate(policy, spec, question, text.index, response, answer, outcome)
+    row = row._replace(finish=text.finish, num_tokens=text.num_tokens)
     if text.text is not None:
         return row
     return row._replace(outcome="error", error="the file holds no response")
@@ -234,7 +236,7 @@ def _candidate(
 ) -> Candidate:
     key, shared = candidate_key(spec, question.key, index), text_key(text)
     known = (key, question.key, policy, spec, index, text, shared, answer, outcome)
-    return Candidate(*known, seed=0, finish="imported")
+    return Candidate(*known, seed=0, finish=IMPORTED)
 
 
 def beyond_options(answers: Answers) -> list[str]:
@@ -266,8 +268,9 @@ def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str
             "again: repeats of a greedy policy are one candidate, not samples."
         )
     read = [
-        (question, text, extract_for(question, text.text or "", extractor)[0])
+        (question, text, extract_for(question, text.text or "", extractor, cut=cut)[0])
         for question, text in pairs
+        for cut in [was_cut(text.finish, text.num_tokens)]
         if text.parsed is not None or text.correct is not None
     ]
     parsed = [row for row in read if row[1].parsed is not None]

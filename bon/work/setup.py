@@ -27,7 +27,7 @@ from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import check_grader, load_grader, load_reader
-from bon.work.imported_cards import pinned
+from bon.work.imported_cards import of_pool, pinned
 from bon.work.judging_scope import drawn
 
 if TYPE_CHECKING:
@@ -208,11 +208,13 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
 def _pinned(
     experiment: Experiment, role: Role, base: Path, origin: Origin
 ) -> list[tuple[CardRef, Origin]]:
-    """Return the card references with their origins; those with `from` are pinned."""
+    """Return the card references with their origins; imported ones are pinned."""
 
     def cards_of(index: int, ref: CardRef) -> list[tuple[CardRef, Origin]]:
-        at, imports = origin.inside(role, index), isinstance(ref, Mapping) and "from" in ref
-        return [(card, at) for card in (pinned(ref, role, base, at) if imports else [ref])]
+        at, refs = origin.inside(role, index), [ref]
+        if isinstance(ref, Mapping) and "pool" in ref and role == "policies":
+            refs = of_pool(ref, base, at)
+        return [(card, at) for each in refs for card in pinned(each, role, base, at)]
 
     named = all_of(partial(cards_of, *each) for each in enumerate(getattr(experiment, role)))
     return [*chain.from_iterable(named)]

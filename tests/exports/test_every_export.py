@@ -11,6 +11,7 @@ from bon.storage.store import Store
 ROWS = {  # a file of each: judgements, or pairs of a right and a wrong answer
     "parquet": "judgements.parquet",
     "hub-folder": "data/judgements.parquet",
+    "pool": "data/policy.parquet",
     "trl": "train.parquet",
     "llama-factory": "data.json",
     "ms-swift": "train.jsonl",

@@ -1,0 +1,144 @@
+"""The same rollouts, your reward model: a pool is exported, and judged by another rewarder."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from bon.core.errors import BonError
+from bon.exports import export_run, licences
+from bon.exports.licences import Licence
+from bon.running.reporting import open_run
+from bon.storage.store import Store
+from bon.work.setup import prepare
+from tests.conftest import echo_experiment
+from tests.running.conftest import go_in
+
+HEAD = {**echo_experiment()["rewarders"][2], "name": "mine"}
+
+
+def candidates(directory: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """What each question's candidates say, what was read, and how they ended."""
+    found = {}
+    with Store(directory, readonly=True) as store:
+        for policy in open_run(store).policies:
+            for question in store.questions():
+                found[f"{policy.card.name} {question.id} {question.text}"] = [
+                    (question.options, question.answer, question.meta.get("cluster"),
+                     [image.sha256 for image in question.images],
+                     row.index, row.text, row.answer, row.outcome)
+                    for row in store.candidates(policy.spec, question.key)
+                ]  # fmt: skip
+    return found
+
+
+def judged_again(base: Path, pool: str, **more: Any) -> Path:
+    raw = {"name": "again", "policies": [{"pool": pool}], "rewarders": [HEAD], **more}
+    return go_in(base)(raw, out="again")
+
+
+def test_another_rewarder_judges_the_same_candidates(run, tmp_path):
+    export_run(run, tmp_path / "pool", "pool")
+    again = judged_again(tmp_path, "pool")
+    assert candidates(again) == candidates(run)
+    with Store(again, readonly=True) as store:
+        assert store.count("judgements", "rewarder = 'mine'") > 8
+
+
+def test_it_is_a_dataset_with_images_by_hash_and_a_card(run, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    export_run(run, tmp_path / "pool", "pool")
+    rows = datasets.load_dataset("parquet", data_files=f"{tmp_path}/pool/data/policy.parquet")
+    row = rows["train"][0]
+    assert row["images"][0].size
+    assert len(row["response"]) == len(row["correct"]) == 4
+    table = pq.read_table(tmp_path / "pool/data/policy.parquet").to_pylist()
+    hashes = {Path(image["path"]).stem for row in table for image in row["images"]}
+    with Store(run, readonly=True) as store:
+        assert hashes == {image.sha256 for q in store.questions() for image in q.images}
+    card = (tmp_path / "pool/README.md").read_text()
+    assert "| policy | policy | not stated |" in card
+    assert yaml.safe_load(card.split("---")[1])["configs"][0]["config_name"] == "policy"
+    (policy,) = yaml.safe_load((tmp_path / "pool/policies.yaml").read_text())["policies"]
+    assert (policy["n"], policy["sampling"]["temperature"]) == (4, 1.0)
+
+
+def test_free_answers_cut_failed_and_clustered_ones_keep_their_grades(tmp_path):
+    rows = [
+        {"question": f"{i} + {i}?", "answer": str(2 * i), "aliases": [f"{2 * i}.0"],
+         "grader": "number", "tolerance": "0.5", "unit": "cm", "cluster": f"c{i // 2}"}
+        for i in range(8)
+    ]  # fmt: skip
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    raw = echo_experiment(failure_rate=0.2, unparsed_rate=0.2)
+    raw |= {"questions": {"benchmark": "open_ended", "path": "questions.jsonl"}, "pairs": []}
+    raw["policies"][0]["prompt"] = "open"
+    directory = go_in(tmp_path)(raw)
+    with Store(directory) as store, store.transaction():
+        store.db.execute(
+            "UPDATE candidates SET finish = 'length', num_tokens = 999, answer = NULL, "
+            "outcome = 'unparsed' WHERE \"index\" = 1 AND outcome = 'parsed'"
+        )
+    export_run(directory, tmp_path / "pool", "pool")
+    before, after = candidates(directory), candidates(judged_again(tmp_path, "pool"))
+    assert after == before
+    assert {row[-1] for rows in before.values() for row in rows} > {"parsed", "error"}
+
+
+def test_what_may_not_be_passed_on_is_joined_by_id(run, tmp_path, monkeypatch):
+    shut = Licence("CC BY-ND", "no derivatives", shareable=False)
+    monkeypatch.setattr(licences, "licence_of", lambda name: shut)
+    export_run(run, tmp_path / "pool", "pool")
+    file = tmp_path / "pool/data/policy.parquet"
+    assert not {"question", "options", "images"} & set(pq.read_schema(file).names)
+    assert "name the benchmark under `questions:`" in (tmp_path / "pool/README.md").read_text()
+    with pytest.raises(BonError, match="neither questions nor options"):
+        judged_again(tmp_path, "pool")
+    questions = {"benchmark": "mmmu_pro", "path": str(run.parent / "questions.parquet")}
+    assert candidates(judged_again(tmp_path, "pool", questions=questions)) == candidates(run)
+
+
+def test_one_policy_of_several_is_chosen(run, tmp_path):
+    export_run(run, tmp_path / "pool", "pool")
+    listed = yaml.safe_load((tmp_path / "pool/policies.yaml").read_text())
+    listed["policies"].append({**listed["policies"][0], "name": "other", "licence": "MIT"})
+    (tmp_path / "pool/policies.yaml").write_text(yaml.safe_dump(listed))
+    shutil.copy(tmp_path / "pool/data/policy.parquet", tmp_path / "pool/data/other.parquet")
+    raw = {"name": "again", "rewarders": [HEAD]}
+    both = prepare({**raw, "policies": [{"pool": "pool"}]}, tmp_path)
+    assert [each.card.name for each in both.policies] == ["policy", "other"]
+    one = prepare({**raw, "policies": [{"pool": "pool", "of": "other", "n": 2}]}, tmp_path)
+    assert [(p.card.name, p.card.licence, p.card.n) for p in one.policies] == [("other", "MIT", 2)]
+    for wrong, message in (
+        ({"pool": "pool", "of": "none"}, "holds no policy 'none'"),
+        ({"pool": "pool", "name": "mine"}, "holds 2 policies: policy, other"),
+        ({"pool": "nowhere"}, "no file or run"),
+        ({"pool": "pool", "from": "x"}, "exclude each other"),
+    ):
+        with pytest.raises(BonError, match=message):
+            prepare({**raw, "policies": [wrong]}, tmp_path)
+
+
+def test_a_pool_of_the_hub_is_judged_from_its_copy_here(run, tmp_path):
+    """The hub's own library finds it in its cache, as after a download."""
+    pytest.importorskip("huggingface_hub")
+    copy = tmp_path / "hub/datasets--someone--rollouts"
+    export_run(run, copy / "snapshots/0123", "pool")
+    (copy / "refs").mkdir()
+    (copy / "refs/main").write_text("0123")
+    experiment = {"name": "mine", "policies": [{"pool": "someone/rollouts"}], "rewarders": [HEAD]}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(experiment))
+    hub = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "bon", "plan", "mine.yaml"],
+        cwd=tmp_path, env={**os.environ, **hub}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert "8 questions" in shown.stdout

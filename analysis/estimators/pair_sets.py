@@ -2,8 +2,9 @@
 
 Overall (micro) is the mean over pairs, macro the mean over groups, or the F1 of step labels. For
 pairs drawn from a larger pool with known probabilities, `natural` is the accuracy on that pool
-(Hájek's ratio of weighted sums). Pairs are resampled within their group, together with pairs of the same cluster, or else of
-the same id, which share a question. `Options.ties` and `Options.unparsed` treat undecided pairs.
+(Hájek's ratio of weighted sums). Pairs are resampled within their group, together with pairs of the
+same cluster, or else of the same id, which share a question. `Options.ties` and `Options.unparsed`
+treat undecided pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -119,7 +120,7 @@ def all_verdicts(run: Run, pairs: PairSet) -> dict[str, Verdicts]:
         if len(rows):
             part = judged.take(rows)
             part = replace(part, item=place[part.item])
-            by_rewarder[rewarder] = verdicts(part, pairs.preferred)
+            by_rewarder[rewarder] = verdicts(part, pairs.preferred, alone=bool(pairs.f1))
     return by_rewarder
 
 
@@ -194,8 +195,8 @@ def _f1(pairs: PairSet, worth: Worth, keep: Bools, groups: dict[str, Axis]) -> l
 def _harmonic(a: Axis, b: Axis) -> Axis:
     """Return the harmonic mean of two accuracies, 0 where both are."""
     values = 2 * a.values * b.values / np.where(total := a.values + b.values, total, 1)
-    draws = 2 * a.draws * b.draws / np.where(sums := a.draws + b.draws, sums, 1)
-    return Axis(values, draws, a.units + b.units)
+    draws = 2 * a.draws * b.draws / np.where(sums := a.draws + b.draws, sums, np.float32(1))
+    return Axis(values, np.asarray(draws, dtype=np.float32), a.units + b.units)
 
 
 def ratio(pairs: PairSet, worth: Worth, keep: Bools) -> Axis:

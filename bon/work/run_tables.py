@@ -170,8 +170,8 @@ def _judgements(setup: Setup, store: Store, candidates: pd.DataFrame) -> pd.Data
         again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
         for key, *row, shown, text in store.query(
             "SELECT key, item_kind, item, first, second, vote, outcome, score, num_tokens, "
-            f"seconds, cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
-            "ORDER BY item, first, second, vote, key",
+            f"seconds, cost, shown, {'text' if again or solutions else repr('')} FROM judgements "
+            "WHERE spec = ? ORDER BY item, first, second, vote, key",
             (rewarder.spec,),
         ):
             kind, item, first, second, vote = row[:5]

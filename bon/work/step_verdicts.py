@@ -1,8 +1,4 @@
-"""Whether step scores agree with step labels, as verdicts on pairs.
-
-A right verdict is a score of 1 against 0, a wrong one of 0 against 1, so that the analysis needs no
-second kind of item.
-"""
+"""Whether step scores agree with step labels, as scores of the analysis."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -49,20 +45,10 @@ def agreements(pair: PreferencePair, text: str) -> list[bool | None]:
 
 
 def rows_of(pair: PreferencePair, row: Sequence[Any], text: str) -> Iterator[list[Any]]:
-    """Yield a judgement of a solution as scores of both sides of each of its parts."""
+    """Yield a judgement of a solution as one of each of its parts: 1 if it agrees, else 0."""
     kind, _, first, _, vote, outcome, _, *spent = row
     for (key, _), right in zip(parts_of(pair), agreements(pair, text), strict=True):
-        for side, score in ((first, right), (NO_RESPONSE, right is False)):
-            known = outcome == "scored" and right is not None
-            state = "scored" if known else "unparsed" if outcome == "scored" else outcome
-            yield [
-                kind,
-                key,
-                side,
-                None,
-                vote,
-                state,
-                float(bool(score)) if known else None,
-                *spent,
-            ]
-            spent = [0] * len(spent)  # the model was asked once
+        score = float(right) if right is not None and outcome == "scored" else None
+        read = "unparsed" if score is None and outcome == "scored" else outcome
+        yield [kind, key, first, None, vote, read, score, *spent]
+        spent = [0] * len(spent)  # the model was asked once

@@ -10,7 +10,7 @@ from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, Judgement, PreferencePair, Question
 from bon.experiment.config import IMPORTED
-from bon.formats.answers import Answers, Text
+from bon.formats.answers import Answers, Text, labelled, named
 from bon.formats.score_tables import (
     SIDES,
     WITHOUT_TEXT,
@@ -136,10 +136,11 @@ def candidates(records: ImportedRecords, policy: str, spec: str) -> Iterator[Can
     for question in records.questions:
         row = records.labels[question.key]
         for index, right in sorted(row.right.items()):
-            answer = row.answers.get(index, "")
-            if not answer or answer == question.answer:
-                answer = f"candidate {index}"
-            answer = question.answer or "" if right else answer
+            answer = row.answers.get(index) or named(index)
+            if right and not question.grader:
+                answer = question.answer or ""
+            elif not right and answer == question.answer:
+                answer = named(index)
             row_of = _candidate(policy, spec, question, index, _text(index), answer, "parsed")
             yield row_of._replace(finish=WITHOUT_TEXT)
 
@@ -174,17 +175,20 @@ def judgements(
 
 
 def _question(row: QuestionRecord) -> Question:
-    answers = {row.answers.get(index, "") for index, right in row.right.items() if right}
+    right = [index for index, right in row.right.items() if right]
+    answers = {row.answers.get(index, "") for index in right}
     (answer,) = answers if len(answers) == 1 else ("",)
+    known = {} if answer or len(answers) != 1 else labelled(right)
     return Question(
         key=content_key("question", IMPORTED, row.id, row.text, sorted(row.right.items())),
         id=row.id,
         dataset=IMPORTED,
         text=row.text,
         options=(),
-        answer=answer or "right",
+        answer=answer or (named(right[0]) if known else "right"),
         subject=row.subject,
         difficulty=row.difficulty,
+        meta=known,
     )
 
 

@@ -29,7 +29,7 @@ from bon.exports.dataset_folder import (
 )
 from bon.formats.question_join import row_of
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import is_right
+from bon.graders import grades_of
 from bon.work.imported_cards import POLICIES, frozen
 
 _TEXT, _TEXTS = pa.string(), pa.list_(pa.string())
@@ -103,18 +103,14 @@ def _rows(
         by_index = {row.index: row for row in rows}
         found = [by_index.get(index) for index in range(max(by_index) + 1)]
         given = [row if row and row.outcome != "error" else None for row in found]
-        read = policy.card.extractor != BY_MODEL
+        read = policy.card.extractor != BY_MODEL and question.grader != BY_MODEL
+        grade = dict(zip((row.key for row in rows), grades_of(question, rows), strict=True))
         row = row_of(question, images=False) | {
             "dataset": question.dataset,
             "images": images_of(question) if "images" in names else None,
             "response": [row and row.text for row in given],
             "parsed": [row.answer if row and read else None for row in given],
-            "correct": [
-                is_right(question, row.answer)
-                if row and read and not question.graded_whole
-                else None
-                for row in given
-            ],
+            "correct": [row and (read or None) and grade[row.key].right for row in given],
             "finish": [row and row.finish for row in given],
             "num_tokens": [row and row.num_tokens for row in given],
         }

@@ -23,7 +23,8 @@ from bon.benchmarks.base import (
 from bon.benchmarks.questions import free, read_options
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
-from bon.core.records import Question
+from bon.core.keys import text_key
+from bon.core.records import GIVEN, Question
 from bon.core.text import LETTERS, option_letters
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats.base import Format
@@ -49,6 +50,8 @@ FORM = Form(
     },
 )  # fmt: skip
 """A row without options has a free answer."""
+GRADED = Form({name: name for name in ("id", "question", "response", "correct")}, FORM.may)
+"""Without the right answer, the grades that a file gives its responses are final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +131,18 @@ def read_answers(
                 answers.bad.append(values)
                 continue
             named = spec.model_copy(update={"columns": dict(form.columns)})
-            by_role = by_role or choose_columns(named, (FORM,), values, advice)
+            by_role = by_role or choose_columns(named, (FORM, GRADED), values, advice)
             row = Row(values, by_role, folder, row_number)
             try:
                 question = _question(context, row)
-                if questions.setdefault(question.key, question).answer != question.answer:
+                known = questions.setdefault(question.key, question)
+                known.meta.get("grades", {}).update(question.meta.get("grades", {}))
+                if known.answer != question.answer:
                     raise RowError(f"its answer in {file} is not the one in an earlier file")
             except (RowError, ImageError) as error:
                 answers.bad.append(BadRow(row.id, str(error)))
                 continue
-            if not (question.options or grader or row.text("grader")):
+            if not (question.options or question.grader == GIVEN or grader or row.text("grader")):
                 ungraded.add(question.key)
             own = texts.setdefault(question.key, [[] for _ in files])
             own[number] += _texts(row, names[number])
@@ -170,6 +175,17 @@ def read_answers(
 
 
 def _question(context: Context, row: Row) -> Question:
+    if row.get("answer") is None and row.get("correct") is not None:
+        grades = {
+            text_key(text.text): float(bool(text.correct))
+            for text in _texts(row, "")
+            if text.text is not None
+        }
+        text, images = row.need("question"), context.read_images(row)
+        return context.question(
+            row, text, (), None, images, also=row.id, grader=GIVEN, grades=grades,
+            cluster=row.text("cluster"),
+        )  # fmt: skip
     lettered = str(row.get("answer")).strip() in LETTERS
     if not row.has("options") or (row.get("options") in ([], "[]") and not lettered):
         grader = context.spec.grader or row.text("grader")

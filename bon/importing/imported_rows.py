@@ -8,7 +8,7 @@ from typing import Any
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
-from bon.core.records import Candidate, Judgement, PreferencePair, Question
+from bon.core.records import GIVEN, Candidate, Judgement, PreferencePair, Question
 from bon.experiment.config import IMPORTED
 from bon.formats.answers import Answers, Text, labelled, named
 from bon.formats.score_tables import (
@@ -280,7 +280,7 @@ def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str
     parsed = [row for row in read if row[1].parsed is not None]
     if different := [row for row in parsed if row[1].parsed != row[2]]:
         yield _differently("read", parsed, different, "{1.parsed} there, {2} here")
-    scored = [row for row in read if row[1].correct is not None]
+    scored = [row for row in read if row[1].correct is not None and row[0].grader != GIVEN]
     if different := [row for row in scored if row[1].correct != is_right(row[0], row[2])]:
         there = "right" if different[0][1].correct else "wrong"
         yield _differently("scored", scored, different, f"{there} there")

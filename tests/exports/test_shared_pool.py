@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import bon
 from bon.core.errors import BonError
 from bon.exports import export_run, licences
 from bon.exports.licences import Licence
-from bon.running.reporting import open_run
+from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
 from bon.work.setup import prepare
 from tests.conftest import echo_experiment
@@ -142,3 +144,29 @@ def test_a_pool_of_the_hub_is_judged_from_its_copy_here(run, tmp_path):
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     assert "8 questions" in shown.stdout
+
+
+def test_graded_responses_of_ppe_are_a_pool_and_keep_their_grades(tmp_path):
+    """Its columns, as its public readers use them; the right answers are not among them."""
+    said = [["So 1.", "Answer: 2", "Answer: 2", "It is 3."], ["Answer: 4", "5", "6", "7"]]
+    rows = [
+        {"question_id": i, "model_name": model, "prompt": f"{i}?", "scores": scores,
+         "sampled_conflict_pairs": [], **{f"response_{n}": t for n, t in enumerate(texts, 1)}}
+        for i, texts in enumerate(said)
+        for model, scores in (("a", [False, True, True, False]), ("b", [False] * 4))
+    ]  # fmt: skip
+    (tmp_path / "ppe").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "ppe/train.parquet")
+    first = judged_again(tmp_path, "ppe")
+    export_run(first, tmp_path / "pool", "pool")
+    report_run(first, quiet=True)
+    export_run(first, tmp_path / "folder", "hub-folder")  # of questions without a benchmark
+    again = go_in(tmp_path)(
+        {"name": "x", "policies": [{"pool": "pool"}], "rewarders": [HEAD]}, out="more"
+    )
+    for run in (first, again):
+        correct = bon.load(run).tables.candidates.groupby("question", sort=False)["correct"]
+        assert sorted(map(sum, map(list, dict(list(correct)).values()))) == [0, 0, 2, 2]
+        (policy,) = bon.load(run).analyse(draws=100).policies
+        assert policy.pass_at_1.value == 0.25
+        assert policy.majority.value == (1 + 0.5) / 4  # "2" by two of four; four different ones

@@ -92,14 +92,14 @@ class Answers:
     grader: str = ""
 
 
-def named(index: int) -> str:
+def own_answer(index: int) -> str:
     """Return the answer of a candidate of which only the grade is known: equal to no other."""
     return f"candidate {index}"
 
 
 def labelled(right: Sequence[int]) -> dict[str, Any]:
     """Return the meta of a question of which only the right candidates are known."""
-    return {"grader": "exact", "aliases": [*map(named, right[1:])]}
+    return {"grader": "exact", "aliases": [*map(own_answer, right[1:])]}
 
 
 def read_answers(

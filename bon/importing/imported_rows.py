@@ -10,7 +10,7 @@ from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
 from bon.core.records import GIVEN, Candidate, Judgement, PreferencePair, Question
 from bon.experiment.config import IMPORTED
-from bon.formats.answers import Answers, Text, labelled, named
+from bon.formats.answers import Answers, Text, labelled, own_answer
 from bon.formats.score_tables import (
     SIDES,
     WITHOUT_TEXT,
@@ -136,11 +136,11 @@ def candidates(records: ImportedRecords, policy: str, spec: str) -> Iterator[Can
     for question in records.questions:
         row = records.labels[question.key]
         for index, right in sorted(row.right.items()):
-            answer = row.answers.get(index) or named(index)
+            answer = row.answers.get(index) or own_answer(index)
             if right and not question.grader:
                 answer = question.answer or ""
             elif not right and answer == question.answer:
-                answer = named(index)
+                answer = own_answer(index)
             row_of = _candidate(policy, spec, question, index, _text(index), answer, "parsed")
             yield row_of._replace(finish=WITHOUT_TEXT)
 
@@ -185,7 +185,7 @@ def _question(row: QuestionRecord) -> Question:
         dataset=IMPORTED,
         text=row.text,
         options=(),
-        answer=answer or (named(right[0]) if known else "right"),
+        answer=answer or (own_answer(right[0]) if known else "right"),
         subject=row.subject,
         difficulty=row.difficulty,
         meta=known,

@@ -95,8 +95,9 @@ def of_pool(ref: Mapping[str, Any], base: Path, origin: Origin) -> list[CardRef]
         pool = f"{HUB}{pool}"
     (folder,) = found_files(Elsewhere(files=(pool,)), base)
     if not (folder / POLICIES).is_file():
-        title = re.split("[/@]", pool.removeprefix(HUB).strip("/"))[pool.startswith(HUB)]
-        return [{"name": card_name(title), "from": pool, **own}]
+        title = Path(pool.removeprefix(HUB).partition("@")[0]).name
+        named = {} if is_run([folder]) else {"name": card_name(title)}
+        return [{**named, "from": {"files": pool, "of": name}, **own}]
     policies = read_yaml(folder / POLICIES).get("policies")
     if not isinstance(policies, list) or not all(
         isinstance(policy, dict) and "name" in policy for policy in policies

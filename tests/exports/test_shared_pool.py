@@ -170,3 +170,13 @@ def test_graded_responses_of_ppe_are_a_pool_and_keep_their_grades(tmp_path):
         (policy,) = bon.load(run).analyse(draws=100).policies
         assert policy.pass_at_1.value == 0.25
         assert policy.majority.value == (1 + 0.5) / 4  # "2" by two of four; four different ones
+
+
+def test_a_folder_of_answers_and_a_run_are_pools_too(run, tmp_path):
+    (tmp_path / "shared/theirs").mkdir(parents=True)
+    export_run(run, tmp_path / "pool", "pool")
+    shutil.copy(tmp_path / "pool/data/policy.parquet", tmp_path / "shared/theirs/rows.parquet")
+    for pool, name in (("shared/theirs", "theirs"), (str(run), "policy")):
+        raw = {"name": "again", "policies": [{"pool": pool}], "rewarders": [HEAD]}
+        (policy,) = prepare(raw, tmp_path).policies
+        assert (policy.card.name, policy.card.n) == (name, 4)

@@ -22,6 +22,7 @@ BASELINES = ("random", "first", "majority", "longest", "logprob", "oracle")
 
 BY_MODEL = "llm"
 GIVEN = "given"
+"""Grader of responses whose file says which are right, and no right answer."""
 """The grader that is a model, whose grades are judgements of the run, by text key in `meta`; and
 the extractor that asks one for what rules leave unread."""
 

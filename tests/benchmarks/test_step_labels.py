@@ -12,9 +12,12 @@ from bon.benchmarks import load_pairs
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.records import PreferencePair
 from bon.experiment.config import DatasetSpec
+from bon.planning.plan import make_plan
 from bon.storage.store import Store
 from bon.work.setup import prepare
+from bon.work.step_verdicts import rows_of
 from tests.conftest import echo_experiment
 from tests.running.conftest import go_in
 
@@ -136,6 +139,30 @@ def test_rows_that_cannot_be_used_say_why(tmp_path):
         "its steps are not a list",
         "step 2 is empty",
     ]
+
+
+def test_steps_without_a_score_each_are_unparsed(tmp_path):
+    """A reply that cannot be read, or neighbours joined by `max_steps`."""
+    row = {"id": "math-1", "problem": "Q", "steps": ["a", "b", "c"], "label": 1}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    spec = DatasetSpec(benchmark="processbench", path=str(tmp_path / "rows.jsonl"))
+    (pair,) = load_pairs(spec, ImageStore(tmp_path / "images"))
+    assert isinstance(pair, PreferencePair)
+    judged = ["pair", pair.key, "t", None, 0, "scored", 0.5, 10, 1.0, 0.1]
+    unread = ["pair", pair.key, "t", None, 0, "unparsed", None, 10, 1.0, 0.1]
+    for text in ("0.9 ? 0.1", "0.9 0.1", ""):
+        assert list(rows_of(pair, judged, text)) == [unread]
+    judged[5] = "error"
+    assert [found[5:7] for found in rows_of(pair, judged, "")] == [["error", None]]
+
+
+def test_a_solution_is_planned_as_one_call(tmp_path):
+    rows = processbench()
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    raw = {"name": "steps", "policies": [], "rewarders": [PRM],
+           "pairs": {"benchmark": "processbench", "path": "rows.jsonl"}}  # fmt: skip
+    (work,) = make_plan(prepare(raw, tmp_path)).rewarders
+    assert work.on_pairs == len(rows)
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,8 @@ def _benchmarks(run: Run, ensembles: Ensembles, options: Options) -> list[Scored
         for name, members in ensembles.items():
             if all(member in verdicts for member in members):
                 verdicts[name] = pair_sets.ensemble_verdicts([verdicts[m] for m in members])
-        for name in ON_PAIRS if pairs.frame["length_0"].notna().any() else ("random",):
+        baselines = ON_PAIRS if pairs.frame["length_0"].notna().any() else ("random",)
+        for name in () if pairs.f1 else baselines:
             verdicts[name] = pair_sets.baseline_verdicts(pairs.frame, name)
         benchmarks.append(ScoredPairs.of(pairs, verdicts, options))
     return benchmarks

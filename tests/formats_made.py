@@ -257,6 +257,21 @@ def _dynamath() -> Rows:
     ]
 
 
+def _ppe() -> Rows:
+    return [
+        {
+            "question_id": f"q{i}",
+            "model_name": None,
+            "prompt": prompt(i),
+            "response_1": text(i, 0),
+            "response_2": text(i, 1),
+            "scores": [i % 3 == 1, i % 3 == 0],
+            "sampled_conflict_pairs": [[0, 1]],
+        }
+        for i in range(COUNT)
+    ]
+
+
 @dataclass(frozen=True)
 class Made:
     """How a format's file is made: its rows, how they are written, what else is given.
@@ -275,6 +290,7 @@ class Made:
 
 MADE: dict[str, Made] = {
     "answers": Made("answers.jsonl", _answers, again=True),
+    "ppe_best_of_k": Made("ppe.jsonl", _ppe, again=True),
     "candidates": Made("right.jsonl", _candidates),
     "scores": Made(
         "scores.jsonl",

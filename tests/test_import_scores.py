@@ -200,6 +200,20 @@ def test_what_is_in_both_sets_is_said_with_what_it_means(small):
     assert any("majority vote is a random choice" in said for said in results.warnings)
 
 
+def test_a_vote_over_candidates_of_which_only_the_grade_is_known_is_a_random_choice(tmp_path):
+    """Several are right: those that say the same would win every vote."""
+    grades = [[True, True, False, False], [True, False, False, False], [False] * 4]
+    rows = [
+        {"id": f"q{i}", "question": f"{i}?", "candidates": [{"correct": one} for one in grades[i]]}
+        for i in range(3)
+    ]
+    (tmp_path / "right.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    import_files([tmp_path / "right.jsonl"], "p", tmp_path / "run", quiet=True)
+    (policy,) = bon.load(tmp_path / "run").analyse(draws=100).policies
+    assert policy.majority.value == policy.pass_at_1.value == pytest.approx(3 / 12)
+    assert policy.oracle.value == pytest.approx(2 / 3)
+
+
 @pytest.mark.parametrize("place", range(3))
 def test_a_tie_is_paid_by_share_wherever_the_right_answer_stands(tmp_path, place):
     """A rewarder that always says the same is right as often as chance is."""

@@ -77,11 +77,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "rewarders": ("rewarder", "kind", "family", "size"),
 }
 
-PAIR_EXTRAS: dict[str, str | float] = {"cluster": "", "set": "", "weight": 0.0}
+PAIR_EXTRAS: dict[str, str | float] = {"cluster": "", "set": "", "weight": 0.0, "f1": ""}
 """Optional columns of `pairs` and their defaults.
 
 `cluster`: pairs that are resampled together; `set`: pairs of one better response against each
-worse one; `weight`: number of pairs of a larger pool that this one represents (0: none).
+worse one; `weight`: number of pairs of a larger pool that this one represents (0: none); `f1`: what
+the macro score is the F1 of, `solutions` (the harmonic mean of a subset's two groups, named SUBSET:
+…) or `steps` (the mean of F1 of both groups).
 """
 
 

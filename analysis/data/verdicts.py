@@ -24,8 +24,11 @@ class Verdicts:
     outcomes: dict[str, int]
 
 
-def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
-    """Return the verdicts of one rewarder; `preferred` (P): the better side of each pair."""
+def verdicts(judged: Judged, preferred: Ints, *, alone: bool = False) -> Verdicts:
+    """Return the verdicts of one rewarder; `preferred` (P): the better side of each pair.
+
+    alone: pairs are of one response, whose score says whether step labels are met.
+    """
     p = len(preferred)
     tally = np.bincount(judged.outcome, minlength=len(OUTCOMES))
     outcomes = {name: int(k) for name, k in zip(OUTCOMES, tally, strict=True) if k}
@@ -37,6 +40,8 @@ def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
     scored = judged.outcome == OUTCOMES.index("scored")
     cell = (judged.item[scored], judged.first[scored], judged.vote[scored])
     scores[cell] = judged.score[scored]
+    if alone:
+        scores[:, 1] = 0.5
     known = np.zeros(p, dtype=bool)
     known[judged.item] = True
     code = np.where(known, score_codes(scores, preferred), NOT_ASKED)

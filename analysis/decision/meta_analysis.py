@@ -18,6 +18,7 @@ from bon.analysis.decision.pooled_studies import (
     KINDS,
     Study,
     disagreements,
+    shared_outcomes,
     without_copies,
 )
 from bon.analysis.results import (
@@ -25,6 +26,7 @@ from bon.analysis.results import (
     Description,
     Estimate,
     MetaAnalysis,
+    OutcomeAgreement,
     Pool,
     PooledMean,
     PooledStudy,
@@ -75,6 +77,15 @@ def pool(
         level=level,
         studies=tuple(_study(s, level) for s in kept),
         pools=tuple(pools),
+        agreements=tuple(
+            OutcomeAgreement(
+                outcomes=(a, b),
+                num_rewarders=len(s.x),
+                measured=float(np.corrcoef(s.x, s.y)[0, 1]),
+                r=_interval(s.likelihood, level, len(s.x)),
+            )
+            for a, b, s in shared_outcomes(kept)
+        ),
         sources=dict(sources or {}),
         sentence=_sentence(pools[0], kept),
         would_change=tuple(_would_change(kept)),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -216,6 +216,29 @@ def without_copies(studies: Sequence[Study], warnings: list[str]) -> list[Study]
                 f"{plural(same, 'model')}: {b.source} counts."
             )
     return [study for study in studies if not any(study is other for other in left)]
+
+
+def shared_outcomes(studies: Iterable[Study]) -> Iterator[tuple[str, str, Study]]:
+    """Yield the names of two outcomes, and one against the other over the rewarders of both.
+
+    Columns of one kind with the same numbers are one outcome.
+    """
+    columns: dict[str, tuple[Study, dict[str, tuple[float, str]]]] = {}
+    for s in (each for each in studies if each.kind != KINDS[-1]):
+        own = dict(zip(s.names, zip(s.y.tolist(), s.families, strict=True), strict=True))
+        for earlier, known in columns.values():
+            common = own.keys() & known.keys()
+            if earlier.kind == s.kind and common and all(own[n][0] == known[n][0] for n in common):
+                known |= own
+                break
+        else:
+            columns[", ".join(filter(None, (s.kind, s.source, s.policy)))] = s, own
+    for (a, (study, y)), (b, (_, z)) in combinations(columns.items(), 2):
+        names = tuple(sorted(y.keys() & z.keys()))
+        one, other = (np.array([known[name][0] for name in names]) for known in (y, z))
+        pair = Study(study.source, names, tuple(y[name][1] for name in names), one, other)
+        if pair.is_usable:
+            yield a, b, pair
 
 
 def disagreements(studies: Iterable[Study]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from bon.analysis.decision.meta_analysis import OWN
 from bon.analysis.results import MetaAnalysis, Pool, PooledStudy
 from bon.analysis.results.phrasing import bounded, chance, coefficient, interval
 
+AGREEMENT = "Outcomes with each other, over the reward models that both have:"
 Rows = Sequence[dict[str, str]]
 
 
@@ -45,9 +46,25 @@ def pool_rows(pooled: MetaAnalysis) -> Rows:
     ]
 
 
+def agreement_rows(pooled: MetaAnalysis) -> Rows:
+    """Return a row per two outcomes of the same rewarders."""
+    return [
+        {
+            "outcome": a.outcomes[0],
+            "and": a.outcomes[1],
+            "r": coefficient(a.measured),
+            "allowing for bases": bounded(a.r),
+            "models": str(a.num_rewarders),
+        }
+        for a in pooled.agreements
+    ]
+
+
 def as_markdown(pooled: MetaAnalysis) -> str:
     """Return the sentence, the pools, the studies and what is to be known of them."""
     parts = [pooled.sentence, *map(_table, (pool_rows(pooled), study_rows(pooled)))]
+    if pooled.agreements:
+        parts += [AGREEMENT, _table(agreement_rows(pooled))]
     parts.append("\n".join(f"- {text}" for text in (*pooled.would_change, *pooled.warnings)))
     return "\n\n".join(parts) + "\n"
 

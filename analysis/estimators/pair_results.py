@@ -48,7 +48,7 @@ def benchmark_results(
                 num_pairs=n,
                 overall=_estimate(everything["overall"], r, n, options),
                 macro=_estimate(everything["macro"], r, n, options),
-                decided=_estimate(decided, r, n, options),
+                decided=nothing() if pairs.f1 else _estimate(decided, r, n, options),
                 natural=_estimate(everything["natural"], r, n, options)
                 if "natural" in everything
                 else None,

@@ -1,9 +1,10 @@
 """The pairs of a reward benchmark and accuracies over them.
 
-Overall (micro) is the mean over pairs, macro the mean over groups. For pairs drawn from a larger
-pool with known probabilities, `natural` is the accuracy on that pool (Hájek's ratio of weighted
-sums). Pairs are resampled within their group, together with pairs of the same cluster, or else of
-the same id, which share a question. `Options.ties` and `Options.unparsed` treat undecided pairs.
+Overall (micro) is the mean over pairs, macro the mean over groups, or the F1 of step labels. For
+pairs drawn from a larger pool with known probabilities, `natural` is the accuracy on that pool
+(Hájek's ratio of weighted sums). Pairs are resampled within their group, together with pairs of the
+same cluster, or else of the same id, which share a question. `Options.ties` and `Options.unparsed`
+treat undecided pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ class PairSet:
     clustered: bool = False  # the benchmark defines the clusters
     weight: Floats | None = None  # number of pool pairs that each represents
     sets: Ints | None = None  # set of each pair with one better response; -1: none
+    f1: str = ""  # see PAIR_EXTRAS
 
     @property
     def leaked(self) -> Bools:
@@ -94,6 +96,7 @@ def pair_sets(run: Run, options: Options) -> list[PairSet]:
                 clustered,
                 frame["weight"].to_numpy(dtype=float) if "weight" in frame else None,
                 _sets(frame) if "set" in frame else None,
+                str(frame["f1"].iloc[0]) if "f1" in frame else "",
             )
         )
     return sets
@@ -117,7 +120,7 @@ def all_verdicts(run: Run, pairs: PairSet) -> dict[str, Verdicts]:
         if len(rows):
             part = judged.take(rows)
             part = replace(part, item=place[part.item])
-            by_rewarder[rewarder] = verdicts(part, pairs.preferred)
+            by_rewarder[rewarder] = verdicts(part, pairs.preferred, alone=bool(pairs.f1))
     return by_rewarder
 
 
@@ -164,13 +167,36 @@ def axes(pairs: PairSet, worth: Worth, keep: Bools | None = None) -> dict[str, A
         for g, name in enumerate(pairs.groups)
         if (inside := keep & (pairs.group == g)).any()
     }
-    values = np.mean([axis.values for axis in groups.values()], axis=0)
-    draws = np.mean([axis.draws for axis in groups.values()], axis=0)
+    counted = _f1(pairs, worth, keep, groups) if pairs.f1 else list(groups.values())
+    values = np.mean([axis.values for axis in counted], axis=0)
+    draws = np.mean([axis.draws for axis in counted], axis=0)
     by_name = {"overall": overall, "macro": Axis(values, draws, overall.units), **groups}
     if pairs.weight is not None:
         weight = pairs.weight[:, None]
         by_name["natural"] = ratio(pairs, Worth(worth.num * weight, worth.den * weight), keep)
     return by_name
+
+
+def _f1(pairs: PairSet, worth: Worth, keep: Bools, groups: dict[str, Axis]) -> list[Axis]:
+    """Return F1 of each subset of solutions, or of right and of wrong steps."""
+    if pairs.f1 == "steps":
+        wrong = worth.den - worth.num  # of this class, or taken for it
+        inside = [(pairs.group == g)[:, None] for g in range(len(pairs.groups))]
+        return [
+            ratio(pairs, Worth(2 * worth.num * own, 2 * worth.num * own + wrong), keep)
+            for own in inside
+        ]
+    subsets: dict[str, list[Axis]] = {}
+    for name, axis in groups.items():
+        subsets.setdefault(name.rpartition(": ")[0], []).append(axis)
+    return [_harmonic(own[0], own[-1]) for own in subsets.values()]
+
+
+def _harmonic(a: Axis, b: Axis) -> Axis:
+    """Return the harmonic mean of two accuracies, 0 where both are."""
+    values = 2 * a.values * b.values / np.where(total := a.values + b.values, total, 1)
+    draws = 2 * a.draws * b.draws / np.where(sums := a.draws + b.draws, sums, np.float32(1))
+    return Axis(values, np.asarray(draws, dtype=np.float32), a.units + b.units)
 
 
 def ratio(pairs: PairSet, worth: Worth, keep: Bools) -> Axis:

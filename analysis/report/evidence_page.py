@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from bon.analysis import plots
-from bon.analysis.decision.pooled_tables import pool_rows, study_rows
+from bon.analysis.decision.pooled_tables import agreement_rows, pool_rows, study_rows
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.templates import render
 from bon.analysis.results import MetaAnalysis
@@ -23,6 +23,8 @@ def evidence_page(pooled: MetaAnalysis) -> str:
     with plots.page_style():
         figures.add("forest", title, partial(_forest, pooled), 0, (WIDE, 0))
     tables = {"Together": pool_rows(pooled), "Studies": study_rows(pooled)}
+    if pooled.agreements:
+        tables["Outcomes with each other"] = agreement_rows(pooled)
     return render(
         "evidence.html.jinja",
         figures,

@@ -107,6 +107,15 @@ class Description(Strict):
     notes: str = ""
 
 
+class OutcomeAgreement(Record):
+    """How two outcomes, each a kind, a source and a policy, agree on the same rewarders."""
+
+    outcomes: tuple[str, str]
+    num_rewarders: int
+    measured: float
+    r: Estimate
+
+
 class MetaAnalysis(Record):
     """The output of `bon pool --json`; the pools of kinds of outcomes come first."""
 
@@ -114,6 +123,7 @@ class MetaAnalysis(Record):
     level: float
     studies: tuple[PooledStudy, ...]
     pools: tuple[Pool, ...]
+    agreements: tuple[OutcomeAgreement, ...] = ()
     sources: dict[str, Description]
     sentence: str
     would_change: tuple[str, ...] = ()

@@ -37,6 +37,10 @@ BENCHMARKS: Registry[Adapter] = Registry(
             ("judgebench", "omni_rewardbench", "ppe", "reward_bench_2", "rm_bench"),
             "bon.benchmarks.responses:ADAPTERS",
         ),
+        **dict.fromkeys(
+            ("processbench", "visualprocessbench", "prmbench"),
+            "bon.benchmarks.step_labels:ADAPTERS",
+        ),
         "preference": "bon.benchmarks.preference:ADAPTER",
     },
     families={LMMS_EVAL: "bon.benchmarks.lmms_eval:lmms_task"},

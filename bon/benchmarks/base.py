@@ -183,7 +183,8 @@ class Adapter:
 
     citation: BibTeX. config: published name of a config. files: patterns to download if rows name
     image files. check: called after the last row for errors of the whole dataset. grader: that of
-    its free answers, if it has any. published: size of the release, known without reading it.
+    its free answers, if it has any. published: size of the release, known without reading
+    it. steps: its labels are of steps, which stepwise rewarders judge alone.
     """
 
     kind: Literal["questions", "pairs"]
@@ -199,6 +200,7 @@ class Adapter:
     check: Callable[[Context], None] | None = None
     grader: str = ""
     published: "Published | None" = None
+    steps: bool = False
 
 
 def bibtex(key: str) -> str:

@@ -7,6 +7,7 @@ undecoded bytes.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -104,20 +105,25 @@ def hub_files(
     hub: str, split: str | None, revision: str | None, patterns: tuple[str, ...]
 ) -> Iterator[RawRow]:
     """Yield rows of a dataset on the hub whose images are files of the same download."""
+    folder = hub_folder(hub, revision, patterns)
+    for _, row in local_rows(local_files(folder, None, split)):
+        yield None, row if isinstance(row, BadRow) else _with_images(row, folder)
+
+
+@cache
+def hub_folder(hub: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
+    """Download files of a dataset on the hub, once; an absolute `hub` is such a folder."""
     library = _library("huggingface_hub", hub)
+    if Path(hub).is_absolute():  # a folder in the hub's layout, as `datasets` takes one too
+        return Path(hub)
     try:
-        folder = hub  # a folder in the hub's layout, as `datasets` takes one too
-        if not Path(hub).is_absolute():
-            folder = library.snapshot_download(
+        return Path(
+            library.snapshot_download(
                 hub, repo_type="dataset", revision=revision, allow_patterns=list(patterns)
             )
-        files = local_files(Path(folder), None, split)
-    except BonError:
-        raise
+        )
     except Exception as error:
-        raise _unreadable(hub, None, split, revision, error) from None
-    for _, row in local_rows(files):
-        yield None, row if isinstance(row, BadRow) else _with_images(row, Path(folder))
+        raise _unreadable(hub, None, None, revision, error) from None
 
 
 def _with_images(row: dict[str, Any], folder: Path) -> dict[str, Any]:

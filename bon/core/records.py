@@ -21,6 +21,8 @@ BASELINES = ("random", "first", "majority", "longest", "logprob", "oracle")
 """Names of what needs no rewarder; results list them among the rewarders."""
 
 BY_MODEL = "llm"
+GIVEN = "given"
+"""Grader of responses whose file says which are right, and no right answer."""
 """The grader that is a model, whose grades are judgements of the run, by text key in `meta`; and
 the extractor that asks one for what rules leave unread."""
 
@@ -77,7 +79,7 @@ class Question:
     @property
     def graded_whole(self) -> bool:
         """Whether whole responses are graded, with or without a final answer."""
-        return self.grader == BY_MODEL or self.grader.startswith(LMMS_EVAL)
+        return self.grader in (BY_MODEL, GIVEN) or self.grader.startswith(LMMS_EVAL)
 
     @property
     def grading_key(self) -> str:

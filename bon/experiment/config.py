@@ -124,6 +124,8 @@ class TokensByArea(Strict):
     most: int = Field(ge=1, le=10**9)
 
 
+IMPORTS = frozenset(("from", "pool"))
+"""Keys of a card whose outputs are imported."""
 IMPORTED = "imported"
 """Benchmark of experiments whose questions come with imported policies; prefix of their models."""
 
@@ -595,7 +597,7 @@ class Experiment(Strict):
         policies = data.get("policies") if isinstance(data, Mapping) else None
         if not isinstance(policies, list | tuple):
             return data
-        if not all(isinstance(card, Mapping) and "from" in card for card in policies):
+        if not all(isinstance(card, Mapping) and card.keys() & IMPORTS for card in policies):
             return data
         questions = data.get("questions") or {}
         if not isinstance(questions, Mapping) or "benchmark" in questions:

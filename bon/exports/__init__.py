@@ -12,6 +12,7 @@ from bon.exports.contents import Contents, write_tables
 from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.layouts import write_trl
 from bon.exports.leaderboards import write_latex, write_markdown
+from bon.exports.pool import write_pool
 from bon.exports.preferences import Contrast, Preferences, training_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -40,6 +41,11 @@ EXPORTS: Registry[Export] = Registry(
                 "hub-folder",
                 "a dataset folder with card, results and report, ready to upload",
                 write_hub_folder,
+            ),
+            Export(
+                "pool",
+                "candidates for other rewarders, with a card (`policies: [{pool: FOLDER}]`)",
+                write_pool,
             ),
             Export("latex", "the leaderboard as a table of a paper (booktabs)", write_latex),
             Export("markdown", "the leaderboard as a Markdown table", write_markdown),

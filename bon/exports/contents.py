@@ -21,7 +21,7 @@ from bon.benchmarks import BENCHMARKS
 from bon.core.files import write_atomic
 from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
-from bon.experiment.config import Card, DatasetSpec
+from bon.experiment.config import IMPORTED, Card, DatasetSpec
 from bon.importing.restore import EXPERIMENT, frozen_experiment
 from bon.running.reporting import read_results
 from bon.storage.store import Store
@@ -114,7 +114,9 @@ def name_of(spec: DatasetSpec) -> str:
 
 def hub_of(spec: DatasetSpec) -> str:
     """Return the dataset of the hub; empty for a file."""
-    return "" if spec.path else spec.hub or BENCHMARKS[spec.benchmark].hub
+    if spec.path or spec.benchmark == IMPORTED:
+        return ""
+    return spec.hub or BENCHMARKS[spec.benchmark].hub
 
 
 def model_id(card: Card) -> tuple[str, str]:

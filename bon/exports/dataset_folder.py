@@ -17,9 +17,14 @@ import yaml
 
 from bon.analysis.artifacts import frames
 from bon.core.dataset_features import IMAGE, write_rows
+from bon.core.records import Question
+from bon.experiment.cards import Loaded
+from bon.experiment.config import DatasetSpec
 from bon.exports.contents import Contents, file_name, hub_of, load_image, model_id, name_of
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
 
+Source = tuple[str, str, Licence]
+"""The name of a part, where it comes from, and its licence."""
 _TEXT = pa.string()
 _QUESTIONS = [
     ("question", _TEXT), ("id", _TEXT), ("dataset", _TEXT), ("subject", _TEXT),
@@ -47,7 +52,7 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     """Write every table as data/NAME.parquet, README.md, the results and the report."""
     data = out / "data"
     data.mkdir(parents=True, exist_ok=True)
-    shown = () if _withheld(contents) else _CONTENTS
+    shown = () if withheld(contents) else _CONTENTS
     write_rows(_questions(contents), [*_QUESTIONS, *shown], data / "questions.parquet")
     tables = contents.tables
     texts = dict(contents.store.query("SELECT text_key, text FROM candidates"))
@@ -75,7 +80,7 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     return [page, *(data / f"{name}.parquet" for name in names), *copies]
 
 
-def _withheld(contents: Contents) -> list[dict[str, str]]:
+def withheld(contents: Contents) -> list[dict[str, str]]:
     """Return the name and licence of the tasks whose questions may not be passed on."""
     tasks = {name_of(t): licence_of_dataset(t) for t in contents.setup.experiment.questions}
     return [{"name": n, "licence": own.name} for n, own in tasks.items() if not own.shareable]
@@ -84,7 +89,6 @@ def _withheld(contents: Contents) -> list[dict[str, str]]:
 def _questions(contents: Contents) -> Iterator[dict[str, Any]]:
     leaked = dict(contents.store.query("SELECT key, leaked FROM questions WHERE active > 0"))
     for question in contents.store.questions():
-        images = [load_image(ref) for ref in question.images]
         yield {
             "question": question.key,
             "id": question.id,
@@ -95,13 +99,39 @@ def _questions(contents: Contents) -> Iterator[dict[str, Any]]:
             "leaked": bool(leaked[question.key]),
             "text": question.text,
             "options": list(question.options),
-            "images": [{"bytes": image.data, "path": file_name(image)} for image in images],
+            "images": images_of(question),
         }
+
+
+def images_of(question: Question) -> list[dict[str, Any]]:
+    """Return the images of a question as `datasets` stores them, each named by its hash."""
+    images = map(load_image, question.images)
+    return [{"bytes": image.data, "path": file_name(image)} for image in images]
 
 
 def _card(contents: Contents, tables: Sequence[str]) -> str:
     """Return the dataset card with metadata for `datasets` and the hub."""
-    sources = _sources(contents)
+    experiment = contents.setup.experiment
+    sources = sources_of((*experiment.questions, *experiment.pairs), contents.setup.models)
+    results = contents.results
+    complete = results.completeness is None or results.completeness.complete
+    citations = "".join(f"\n```bibtex\n{entry}\n```\n" for entry in results.citations)
+    return _CARD.read_text("utf-8").format(
+        metadata=metadata_of(sources, tables, DEFAULT),
+        name=results.run.name,
+        finding=results.finding.sentence if complete else "The run is not complete.",
+        version=results.run.bon_version,
+        started=results.run.created,
+        default=DEFAULT,
+        tables="\n".join(f"| `{name}` | {TABLES[name]} |" for name in tables),
+        restrictions="\n".join(f"- {line}" for line in _restrictions(contents, sources)),
+        sources=table_of(sources),
+        citations=f"\n## Citation\n{citations}" if citations else "",
+    )
+
+
+def metadata_of(sources: Sequence[Source], tables: Sequence[str], default: str) -> str:
+    """Return the metadata of a dataset card for `datasets` and the hub."""
     free = all(licence.shareable and not licence.terms for _, _, licence in sources)
     metadata = {
         "license": "apache-2.0" if free else "other",
@@ -111,56 +141,48 @@ def _card(contents: Contents, tables: Sequence[str]) -> str:
             {
                 "config_name": name,
                 "data_files": [{"split": "train", "path": f"data/{name}.parquet"}],
-                **({"default": True} if name == DEFAULT else {}),
+                **({"default": True} if name == default else {}),
             }
             for name in tables
         ],
     }
-    results = contents.results
-    complete = results.completeness is None or results.completeness.complete
-    citations = "".join(f"\n```bibtex\n{entry}\n```\n" for entry in results.citations)
-    return _CARD.read_text("utf-8").format(
-        metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
-        name=results.run.name,
-        finding=results.finding.sentence if complete else "The run is not complete.",
-        version=results.run.bon_version,
-        started=results.run.created,
-        default=DEFAULT,
-        tables="\n".join(f"| `{name}` | {TABLES[name]} |" for name in tables),
-        restrictions="\n".join(f"- {line}" for line in _restrictions(contents, sources)),
-        sources="\n".join(f"| {part} | {source} | {one.name} |" for part, source, one in sources),
-        citations=f"\n## Citation\n{citations}" if citations else "",
-    )
+    return str(yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True))
 
 
-def _sources(contents: Contents) -> list[tuple[str, str, Licence]]:
-    """Return (part, source, licence) of everything the tables derive from."""
-    setup, experiment = contents.setup, contents.setup.experiment
+def sources_of(specs: Sequence[DatasetSpec], models: Sequence[Loaded[Any]]) -> list[Source]:
+    """Return the sources of everything that tables of these datasets and models derive from."""
     sources = [
-        (name_of(spec), hub_of(spec) or "a file", licence_of_dataset(spec))
-        for spec in (*experiment.questions, *experiment.pairs)
+        (name_of(spec), hub_of(spec) or "a file", licence_of_dataset(spec)) for spec in specs
     ]
-    for model in setup.models:
+    for model in models:
         developer, name = model_id(model.card)
         source = f"{developer}/{name}" if developer != "unknown" else name
         sources.append((model.card.name, source, licence_of(model.card.licence)))
     return sources
 
 
-def _restrictions(contents: Contents, sources: Sequence[tuple[str, str, Licence]]) -> Iterator[str]:
-    """Yield what to know before publishing the folder or training on it."""
+def table_of(sources: Sequence[Source]) -> str:
+    """Return the rows of a card's table of sources."""
+    return "\n".join(f"| {part} | {source} | {one.name} |" for part, source, one in sources)
+
+
+def terms_of(sources: Sequence[Source]) -> Iterator[str]:
+    """Yield what the licences require, and whose responses they are."""
     for part, _, licence in dict.fromkeys(sources):
         if licence.terms:
             yield f"**{part}** ({licence.name}): {licence.terms}"
-    if withheld := ", ".join(task["name"] for task in _withheld(contents)):
-        yield (
-            f"Texts, options and images of {withheld}, and the report, are left out: join by `id`."
-        )
-    yield "Texts of preference pairs are never included: join by `id`."
     yield (
         "Answers of candidates are outputs of their policy: its licence says what may be trained "
         "on them, and whoever publishes this folder is responsible for that."
     )
+
+
+def _restrictions(contents: Contents, sources: Sequence[Source]) -> Iterator[str]:
+    """Yield what to know before publishing the folder or training on it."""
+    yield from terms_of(sources)
+    if names := ", ".join(task["name"] for task in withheld(contents)):
+        yield f"Texts, options and images of {names}, and the report, are left out: join by `id`."
+    yield "Texts of preference pairs are never included: join by `id`."
     leaked = contents.results.leaks.num_questions
     if leaked:
         yield (

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from bon.benchmarks import BENCHMARKS
-from bon.experiment.config import DatasetSpec
+from bon.experiment.config import IMPORTED, DatasetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,5 +43,6 @@ def licence_of(name: str) -> Licence:
 
 
 def licence_of_dataset(spec: DatasetSpec) -> Licence:
-    """Return the licence of a benchmark's data."""
-    return licence_of(BENCHMARKS[spec.benchmark].licence)
+    """Return the licence of a benchmark's data; that of imported questions is theirs."""
+    imported = spec.benchmark == IMPORTED
+    return licence_of("as the data" if imported else BENCHMARKS[spec.benchmark].licence)

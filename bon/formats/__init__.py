@@ -1,6 +1,7 @@
 """Files of other tools, one entry of `FORMATS` per format, recognised by their content."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bon.benchmarks.rows import local_files
@@ -73,6 +74,9 @@ def forms_of(
     hashes: dict[str, Path] = {}
     for path in paths:
         form = FORMATS[name] if name else recognise(path, columns)
+        if form.name == "answers" and not columns:
+            first = first_row(path).keys()
+            form = replace(form, bare={"id", "response"} <= first and "question" not in first)
         if form.table == "answers":
             for file in local_files(path, None, None) if path.is_dir() else [path]:
                 if (other := hashes.setdefault(file_hash(file), file)) is not file:

@@ -23,10 +23,12 @@ from bon.benchmarks.base import (
 from bon.benchmarks.questions import free, read_options
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
-from bon.core.records import Question
+from bon.core.keys import text_key
+from bon.core.records import GIVEN, Question
 from bon.core.text import LETTERS, option_letters
-from bon.experiment.config import DatasetSpec
+from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats.base import Format
+from bon.formats.question_join import OF_RESPONSES
 from bon.graders import gold_of
 from bon.graders.mathematics import fitting
 
@@ -40,18 +42,24 @@ FORM = Form(
         "difficulty": "topic_difficulty",
         **{
             name: name
-            for name in ("options", "parsed", "correct", "aliases", "grader", "tolerance", "unit")
+            for name in (
+                "options", "parsed", "correct", "aliases", "grader", "tolerance", "unit", "rubric",
+                "cluster", "finish", "num_tokens",
+            )
         },
     },
-)
+)  # fmt: skip
 """A row without options has a free answer."""
+GRADED = Form({name: name for name in ("id", "question", "response", "correct")}, FORM.may)
+"""Without the right answer, the grades that a file gives its responses are final."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """One candidate: index, source file and text (None: the call failed).
 
-    As reported by the tool that sampled it: `parsed`, the letter it extracted, and `correct`.
+    As reported by the tool that sampled it: `parsed`, the letter it extracted, `correct`, and the
+    reason why it stopped, which may be a limit.
     """
 
     index: int
@@ -59,6 +67,8 @@ class Text:
     text: str | None
     parsed: str | None = None
     correct: bool | None = None
+    finish: str = IMPORTED
+    num_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,16 @@ class Answers:
     sources: tuple[str, ...] = ()
     bad: list[BadRow] = field(default_factory=list)
     grader: str = ""
+
+
+def own_answer(index: int) -> str:
+    """Return the answer of a candidate of which only the grade is known: equal to no other."""
+    return f"candidate {index}"
+
+
+def labelled(right: Sequence[int]) -> dict[str, Any]:
+    """Return the meta of a question of which only the right candidates are known."""
+    return {"grader": "exact", "aliases": [*map(own_answer, right[1:])]}
 
 
 def read_answers(
@@ -111,16 +131,18 @@ def read_answers(
                 answers.bad.append(values)
                 continue
             named = spec.model_copy(update={"columns": dict(form.columns)})
-            by_role = by_role or choose_columns(named, (FORM,), values, advice)
+            by_role = by_role or choose_columns(named, (FORM, GRADED), values, advice)
             row = Row(values, by_role, folder, row_number)
             try:
                 question = _question(context, row)
-                if questions.setdefault(question.key, question).answer != question.answer:
+                known = questions.setdefault(question.key, question)
+                known.meta.get("grades", {}).update(question.meta.get("grades", {}))
+                if known.answer != question.answer:
                     raise RowError(f"its answer in {file} is not the one in an earlier file")
             except (RowError, ImageError) as error:
                 answers.bad.append(BadRow(row.id, str(error)))
                 continue
-            if not (question.options or grader or row.text("grader")):
+            if not (question.options or question.grader == GIVEN or grader or row.text("grader")):
                 ungraded.add(question.key)
             own = texts.setdefault(question.key, [[] for _ in files])
             own[number] += _texts(row, names[number])
@@ -153,6 +175,17 @@ def read_answers(
 
 
 def _question(context: Context, row: Row) -> Question:
+    if row.get("answer") is None and row.get("correct") is not None:
+        grades = {
+            text_key(text.text): float(bool(text.correct))
+            for text in _texts(row, "")
+            if text.text is not None
+        }
+        text, images = row.need("question"), context.read_images(row)
+        return context.question(
+            row, text, (), None, images, also=row.id, grader=GIVEN, grades=grades,
+            cluster=row.text("cluster"),
+        )  # fmt: skip
     lettered = str(row.get("answer")).strip() in LETTERS
     if not row.has("options") or (row.get("options") in ([], "[]") and not lettered):
         grader = context.spec.grader or row.text("grader")
@@ -168,20 +201,23 @@ def _question(context: Context, row: Row) -> Question:
         # Without their images, two questions may be equal: the id distinguishes them.
         also=row.id,
         answer_not_in_options=letter not in option_letters(options),
+        cluster=row.text("cluster"),
     )
 
 
 def _texts(row: Row, source: str) -> list[Text]:
     """Return the texts of a row; lists of other roles may be shorter."""
     texts, *others = (
-        value if isinstance(value, list) else [value]
-        for value in map(row.get, ("response", "parsed", "correct"))
+        value if isinstance(value, list) else [value] for value in map(row.get, OF_RESPONSES)
     )
     padded = (islice(chain(values, repeat(None)), len(texts)) for values in others)
     return [
-        Text(0, source, _typed(str, text), _typed(str, letter), _typed(bool, right))
-        for text, letter, right in zip(texts, *padded, strict=True)
-    ]
+        Text(
+            0, source, _typed(str, text), _typed(str, letter), _typed(bool, right),
+            _typed(str, finish) or IMPORTED, _typed(int, tokens) or 0,
+        )
+        for text, letter, right, finish, tokens in zip(texts, *padded, strict=True)
+    ]  # fmt: skip
 
 
 def _typed(kind: type[T], value: Any) -> T | None:

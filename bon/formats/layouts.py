@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
 from bon.core.files import open_zip
 from bon.core.keys import content_key
-from bon.formats.base import Format, file_rows
+from bon.formats.base import Format, file_rows, first_row
 
 
 class Layout(NamedTuple):
@@ -103,4 +104,36 @@ def _format(layout: Layout) -> Format:
     return Format(layout.name, layout.title, layout.needs, "answers", recognises, rows)
 
 
-FORMATS = tuple(map(_format, LAYOUTS))
+def _ppe_rows(path: Path) -> Iterator[RawRow]:
+    """Yield PPE's questions, which several policies answer, with the responses of one each."""
+    for folder, row in file_rows(path):
+        if isinstance(row, BadRow):
+            yield folder, row
+            continue
+        names = (f"response_{number}" for number in count(1))
+        yield (
+            folder,
+            {
+                "id": "/".join(filter(None, (str(row["question_id"]), row["model_name"]))),
+                "question": row["prompt"],
+                "cluster": str(row["question_id"]),
+                "response": [row[name] for name in takewhile(row.__contains__, names)],
+                "correct": [bool(score) for score in row["scores"]],
+            },
+        )
+
+
+FORMATS = (
+    *map(_format, LAYOUTS),
+    Format(
+        "ppe_best_of_k",
+        "PPE's correctness sets, graded responses",
+        "a file or folder of lmarena-ai/PPE-*-Best-of-K",
+        "answers",
+        lambda path: (
+            {"question_id", "model_name", "prompt", "response_1", "scores"}
+            <= first_row(path).keys()
+        ),
+        _ppe_rows,
+    ),
+)

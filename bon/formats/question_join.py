@@ -16,6 +16,8 @@ from bon.core.records import Question
 from bon.core.text import option_letters
 from bon.formats.base import Format
 
+OF_RESPONSES = ("response", "parsed", "correct", "finish", "num_tokens")
+"""Columns of a log about its responses, not about their question."""
 Known = tuple[Path | None, Mapping[str, Any]]
 """A question's row, and the folder that its image paths start from."""
 
@@ -31,6 +33,7 @@ def row_of(question: Question, *, images: bool = True) -> dict[str, Any]:
         "topic_difficulty": question.difficulty,
         "images": [Path(i.path).read_bytes() for i in question.images if images],
         **question.meta,
+        **({"rubric": question.answer} if question.meta.get("rubric") else {}),
     }
 
 
@@ -56,7 +59,7 @@ def joined(form: Format, known: Iterable[Known], source: str) -> Format:
         if not question:
             raise BonError(f"{place} is about no question of {source}", "check --questions")
         _verify(place, row, question, source)
-        own = {name: row.get(name) for name in ("response", "parsed", "correct")}
+        own = {name: row.get(name) for name in OF_RESPONSES}
         return folder, {**question, **own}
 
     return replace(form, rows=rows, bare=False)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bon.core.errors import BonError, one_line
 from bon.core.keys import text_key
-from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
+from bon.core.records import BY_MODEL, GIVEN, LMMS_EVAL, RIGHT_FROM, Candidate, Question
 from bon.core.registry import Registry
 from bon.graders.quantities import PERCENT
 
@@ -158,6 +158,8 @@ def _of_replies(
     gold = gold_of(question)
 
     def credit(answer: str | None, key: str, text: str | None) -> float | None:
+        if question.grader == GIVEN:
+            return float(known.get(key, 0))
         if question.grader == BY_MODEL:
             grade: float | None = known.get(graded_key(question, answer, key))
             return grade

@@ -20,6 +20,7 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
 from bon.formats.answers import Answers, read_answers
+from bon.formats.base import Format
 from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import WITHOUT_TEXT, read_tables
 from bon.importing.imported_rows import (
@@ -33,7 +34,7 @@ from bon.importing.imported_rows import (
 from bon.policies.extractors import extract_for, was_cut
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
-from bon.work.imported_cards import found_files, is_run, spec_in
+from bon.work.imported_cards import HUB, found_files, is_run, spec_in
 from bon.work.setup import Setup
 
 Policy = Loaded[PolicyCard]
@@ -130,6 +131,8 @@ class Imports:
                         "add `questions:`, the benchmark that it is about",
                     )
                 incomplete = form.bare or (form.imageless and benchmark != IMPORTED)
+                if any(file.startswith(HUB) for file in source.files):
+                    form = _without_folders(form)
                 forms.append((path, joined(form, self._known, benchmark) if incomplete else form))
             answers = read_answers(
                 forms, self._store.images, advice="`from: {{columns: {{{role}: COLUMN}}}}`",
@@ -290,6 +293,11 @@ class _QuestionIndex:
         if len(matches) > 1:
             matches = [match for match in matches if match.text == other.text][:1] or matches
         return matches[0] if len(matches) == 1 else None
+
+
+def _without_folders(form: Format) -> Format:
+    """Return the format of rows that may not name files of this machine."""
+    return replace(form, rows=lambda path: ((None, row) for _, row in form.rows(path)))
 
 
 def _candidate(card: PolicyCard, spec: str, question: Question, row: Candidate) -> Candidate:

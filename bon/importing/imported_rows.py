@@ -8,9 +8,9 @@ from typing import Any
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
-from bon.core.records import Candidate, Judgement, PreferencePair, Question
+from bon.core.records import GIVEN, Candidate, Judgement, PreferencePair, Question
 from bon.experiment.config import IMPORTED
-from bon.formats.answers import Answers, Text
+from bon.formats.answers import Answers, Text, labelled, own_answer
 from bon.formats.score_tables import (
     SIDES,
     WITHOUT_TEXT,
@@ -21,7 +21,7 @@ from bon.formats.score_tables import (
     ScoreTables,
 )
 from bon.graders import is_right
-from bon.policies.extractors import ExtractorName, extract_for
+from bon.policies.extractors import ExtractorName, extract_for, was_cut
 from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
 from bon.work.imported_cards import Scores
@@ -136,10 +136,11 @@ def candidates(records: ImportedRecords, policy: str, spec: str) -> Iterator[Can
     for question in records.questions:
         row = records.labels[question.key]
         for index, right in sorted(row.right.items()):
-            answer = row.answers.get(index, "")
-            if not answer or answer == question.answer:
-                answer = f"candidate {index}"
-            answer = question.answer or "" if right else answer
+            answer = row.answers.get(index) or own_answer(index)
+            if right and not question.grader:
+                answer = question.answer or ""
+            elif not right and answer == question.answer:
+                answer = own_answer(index)
             row_of = _candidate(policy, spec, question, index, _text(index), answer, "parsed")
             yield row_of._replace(finish=WITHOUT_TEXT)
 
@@ -174,17 +175,20 @@ def judgements(
 
 
 def _question(row: QuestionRecord) -> Question:
-    answers = {row.answers.get(index, "") for index, right in row.right.items() if right}
+    right = [index for index, right in row.right.items() if right]
+    answers = {row.answers.get(index, "") for index in right}
     (answer,) = answers if len(answers) == 1 else ("",)
+    known = {} if answer or len(answers) != 1 else labelled(right)
     return Question(
         key=content_key("question", IMPORTED, row.id, row.text, sorted(row.right.items())),
         id=row.id,
         dataset=IMPORTED,
         text=row.text,
         options=(),
-        answer=answer or "right",
+        answer=answer or (own_answer(right[0]) if known else "right"),
         subject=row.subject,
         difficulty=row.difficulty,
+        meta=known,
     )
 
 
@@ -222,8 +226,10 @@ def candidate_of(
 ) -> Candidate:
     """Return one imported text as a candidate, its answer extracted by bon."""
     response = text.text or ""
-    answer, outcome = extract_for(question, response, extractor)
+    cut = was_cut(text.finish, text.num_tokens)
+    answer, outcome = extract_for(question, response, extractor, cut=cut)
     row = _candidate(policy, spec, question, text.index, response, answer, outcome)
+    row = row._replace(finish=text.finish, num_tokens=text.num_tokens)
     if text.text is not None:
         return row
     return row._replace(outcome="error", error="the file holds no response")
@@ -234,7 +240,7 @@ def _candidate(
 ) -> Candidate:
     key, shared = candidate_key(spec, question.key, index), text_key(text)
     known = (key, question.key, policy, spec, index, text, shared, answer, outcome)
-    return Candidate(*known, seed=0, finish="imported")
+    return Candidate(*known, seed=0, finish=IMPORTED)
 
 
 def beyond_options(answers: Answers) -> list[str]:
@@ -266,14 +272,15 @@ def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str
             "again: repeats of a greedy policy are one candidate, not samples."
         )
     read = [
-        (question, text, extract_for(question, text.text or "", extractor)[0])
+        (question, text, extract_for(question, text.text or "", extractor, cut=cut)[0])
         for question, text in pairs
+        for cut in [was_cut(text.finish, text.num_tokens)]
         if text.parsed is not None or text.correct is not None
     ]
     parsed = [row for row in read if row[1].parsed is not None]
     if different := [row for row in parsed if row[1].parsed != row[2]]:
         yield _differently("read", parsed, different, "{1.parsed} there, {2} here")
-    scored = [row for row in read if row[1].correct is not None]
+    scored = [row for row in read if row[1].correct is not None and row[0].grader != GIVEN]
     if different := [row for row in scored if row[1].correct != is_right(row[0], row[2])]:
         there = "right" if different[0][1].correct else "wrong"
         yield _differently("scored", scored, different, f"{there} there")

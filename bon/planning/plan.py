@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bon.benchmarks import BadRow, load_pairs
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
@@ -278,8 +278,10 @@ class _Planner:
         calls_on = {"questions": work.on_questions}
         reads = work.on_questions / card.votes  # a prompt is read once for all votes on a showing
         for rows in self._pairs:
-            reads += rows.count * max_calls(card, self._design, 2, 1)
-            calls_on[rows.name] = rows.count * max_calls(card, self._design, 2, votes[rows.name])
+            single = rows.benchmark in BENCHMARKS and BENCHMARKS[rows.benchmark].steps
+            n = 1 if single else 2
+            reads += rows.count * max_calls(card, self._design, n, 1)
+            calls_on[rows.name] = rows.count * max_calls(card, self._design, n, votes[rows.name])
         n_calls = sum(calls_on.values())
         work.on_pairs = n_calls - work.on_questions
         if self._store is not None:

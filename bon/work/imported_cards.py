@@ -1,4 +1,4 @@
-"""Make cards of imported models, pinned to their contents: `from: FILE_OR_RUN`, or `bon import`.
+"""Make cards of imported models, pinned to their contents: `from:`, `pool:`, or `bon import`.
 
 The card has the engine `none` and a hash of the contents as its model, so a changed file is another
 model.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.benchmarks.base import BadRow
+from bon.benchmarks.rows import hub_folder
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import file_hash
@@ -19,6 +20,7 @@ from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
 from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
 from bon.experiment.config import IMPORTED, Aggregate, CardRef, Elsewhere, PolicyCard, RewarderCard
+from bon.experiment.yamlfile import read_yaml
 from bon.formats import forms_of
 from bon.formats.base import Format
 from bon.formats.score_tables import JudgementRecord, read_tables
@@ -26,6 +28,11 @@ from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
 Card = dict[str, Any]
+HUB = "hf://datasets/"
+"""Start of the path of a file on the hub, as its own libraries write it."""
+POLICIES = "policies.yaml"
+"""The file of a pool that lists its policies, whose answers are in data/NAME.parquet."""
+_DOWNLOADED = (POLICIES, "*.parquet", "*.jsonl", "*.json")
 Scores = list[tuple[str, JudgementRecord]]
 """The scores or verdicts of one rewarder, each with the key of its question or pair."""
 AGGREGATE: Aggregate = "product"
@@ -39,8 +46,9 @@ _KEPT_OF = {
 
 
 def pinned(ref: CardRef, role: Role, base: Path, origin: Origin) -> list[CardRef]:
-    """Return the cards that a reference with `from` names."""
-    assert isinstance(ref, Mapping)
+    """Return the cards that a reference with `from` names; of another, itself."""
+    if not isinstance(ref, Mapping) or "from" not in ref:
+        return [ref]
     if str(ref.get("model", "")).startswith(f"{IMPORTED}:"):
         return [ref]  # pinned before, stored in a run
     value = ref["from"]
@@ -71,9 +79,60 @@ def pinned(ref: CardRef, role: Role, base: Path, origin: Origin) -> list[CardRef
     ]
 
 
+def of_pool(ref: Mapping[str, Any], base: Path, origin: Origin) -> list[CardRef]:
+    """Return a reference with `from` for each policy of a pool, or for the one named by `of`.
+
+    A pool is a folder that `bon export --format pool` wrote or another one with answers, here or
+    on the hub, as OWNER/NAME or OWNER/NAME@REVISION.
+    """
+    own = {key: value for key, value in ref.items() if key not in ("pool", "of")}
+    pool, name = str(ref["pool"]), str(ref.get("of", ""))
+    if "from" in own:
+        raise BonError(
+            f"{origin.place(('pool',))}: `pool` and `from` exclude each other", "name one"
+        )
+    if re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", pool) and not (base / pool).exists():
+        pool = f"{HUB}{pool}"
+    (folder,) = found_files(Elsewhere(files=(pool,)), base)
+    if not (folder / POLICIES).is_file():
+        title = Path(pool.removeprefix(HUB).partition("@")[0]).name
+        named = {} if is_run([folder]) else {"name": card_name(title)}
+        return [{**named, "from": {"files": pool, "of": name}, **own}]
+    policies = read_yaml(folder / POLICIES).get("policies")
+    if not isinstance(policies, list) or not all(
+        isinstance(policy, dict) and "name" in policy for policy in policies
+    ):
+        raise BonError(f"{folder / POLICIES} lists no policies", "download or export it again")
+    listed = {str(policy["name"]): policy for policy in policies}
+    if name and name not in listed:
+        raise BonError(
+            f"{origin.place(('of',))}: {pool} holds no policy {name!r}",
+            f"name one of {', '.join(listed)}",
+        )
+    if "name" in own and not name and len(listed) > 1:
+        raise BonError(
+            f"{origin.place(('name',))}: {pool} holds {len(listed)} policies: {', '.join(listed)}",
+            "leave out `name`, or choose one with `of`",
+        )
+    return [
+        {**{key: value for key, value in policy.items() if key in _KEPT_OF["policies"]},
+         "from": f"{pool}/data/{card_name(policy_name)}.parquet", **own}
+        for policy_name, policy in listed.items()
+        if name in ("", policy_name)
+    ]  # fmt: skip
+
+
 def found_files(source: Elsewhere, base: Path) -> list[Path]:
-    """Return the paths of a source, relative to the experiment's folder."""
-    paths = [base / os.path.expanduser(file) for file in source.files]
+    """Return the paths of a source, relative to the experiment's folder; those of the hub here."""
+    paths = []
+    for file in source.files:
+        if file.startswith(HUB):
+            owner, name, *rest = file.removeprefix(HUB).split("/")
+            name, _, revision = name.partition("@")
+            folder = hub_folder(f"{owner}/{name}", revision or None, _DOWNLOADED)
+            paths.append(folder.joinpath(*rest))
+        else:
+            paths.append(base / os.path.expanduser(file))
     if missing := [path for path in paths if not path.exists()]:
         raise BonError(f"from: no file or run {missing[0]}", "check the path")
     return paths

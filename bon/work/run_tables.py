@@ -29,6 +29,7 @@ from bon.work.grading import grader_note
 from bon.work.judging_scope import drawn, stakes_of
 from bon.work.reading import reader_note
 from bon.work.setup import Setup
+from bon.work.step_verdicts import NO_RESPONSE, has_steps, parts_of, rows_of
 from bon.work.stored_models import changed_models
 
 HANDICAPS = {
@@ -53,7 +54,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
         questions=questions,
         candidates=candidates,
         pairs=pairs,
-        judgements=_judgements(setup, store, candidates, pairs),
+        judgements=_judgements(setup, store, candidates),
         rewarders=_rewarders(setup),
         meta={**_meta(setup, store), "state": state},
     ).check()
@@ -102,6 +103,13 @@ def _pairs(store: Store) -> pd.DataFrame:
     metas: list[dict[str, Any]] = []
     for benchmark, pair in store.pairs():
         first, second = pair.responses
+        if has_steps(pair):
+            for key, group in parts_of(pair):
+                label = (key, pair.id, benchmark, group, pair.tag, 0)
+                texts = (text_key(first), NO_RESPONSE, None, None)
+                rows.append((*label, *texts, bool(leaked[pair.key])))
+                metas.append({"f1": "steps" if key != pair.key else "solutions"})
+            continue
         label = (pair.key, pair.id, benchmark, pair.group, pair.tag, pair.preferred)
         lengths = (None, None) if pair.meta.get(WITHOUT_TEXT) else (len(first), len(second))
         texts = (text_key(first), text_key(second), *lengths)
@@ -147,11 +155,10 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
     return frame
 
 
-def _judgements(
-    setup: Setup, store: Store, candidates: pd.DataFrame, pairs: pd.DataFrame
-) -> pd.DataFrame:
+def _judgements(setup: Setup, store: Store, candidates: pd.DataFrame) -> pd.DataFrame:
     judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
-    benchmark = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
+    benchmark = {pair.key: name for name, pair in store.pairs()}
+    solutions = {pair.key: pair for _, pair in store.pairs() if has_steps(pair)}
     rows: list[tuple[Any, ...]] = []
     policies: list[str | None] = []
     design = setup.experiment.judging.design
@@ -163,8 +170,8 @@ def _judgements(
         again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
         for key, *row, shown, text in store.query(
             "SELECT key, item_kind, item, first, second, vote, outcome, score, num_tokens, "
-            f"seconds, cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
-            "ORDER BY item, first, second, vote, key",
+            f"seconds, cost, shown, {'text' if again or solutions else repr('')} FROM judgements "
+            "WHERE spec = ? ORDER BY item, first, second, vote, key",
             (rewarder.spec,),
         ):
             kind, item, first, second, vote = row[:5]
@@ -178,7 +185,10 @@ def _judgements(
                 counts = item_judging.in_protocol(
                     card.orders, card.votes, item, first, second, vote
                 ) and all((item, text) in judged for text in (first, second) if text is not None)
-            if counts:
+            if counts and item in solutions:
+                rows += [(card.name, *one) for one in rows_of(solutions[item], row, text)]
+                policies += [None] * (len(rows) - len(policies))
+            elif counts:
                 if again and row[5] == "scored":
                     row[6] = reaggregate(again, text)
                     row[5] = "unparsed" if row[6] is None else "scored"

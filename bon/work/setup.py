@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bon.benchmarks import BENCHMARKS
+from bon.benchmarks.step_labels import SEPARATOR
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import LMMS_EVAL, Candidate
@@ -27,7 +28,7 @@ from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import check_grader, load_grader, load_reader
-from bon.work.imported_cards import pinned
+from bon.work.imported_cards import of_pool, pinned
 from bon.work.judging_scope import drawn
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
                 f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
             )
+    _check_steps(experiment, models, origin)
     _check_priced(experiment, [*policies, *models, *assistants], origin)
     resolved = dict(raw)
     for role, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
@@ -208,11 +210,13 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
 def _pinned(
     experiment: Experiment, role: Role, base: Path, origin: Origin
 ) -> list[tuple[CardRef, Origin]]:
-    """Return the card references with their origins; those with `from` are pinned."""
+    """Return the card references with their origins; imported ones are pinned."""
 
     def cards_of(index: int, ref: CardRef) -> list[tuple[CardRef, Origin]]:
-        at, imports = origin.inside(role, index), isinstance(ref, Mapping) and "from" in ref
-        return [(card, at) for card in (pinned(ref, role, base, at) if imports else [ref])]
+        at, refs = origin.inside(role, index), [ref]
+        if isinstance(ref, Mapping) and "pool" in ref and role == "policies":
+            refs = of_pool(ref, base, at)
+        return [(card, at) for each in refs for card in pinned(each, role, base, at)]
 
     named = all_of(partial(cards_of, *each) for each in enumerate(getattr(experiment, role)))
     return [*chain.from_iterable(named)]
@@ -245,6 +249,22 @@ def _check_priced(experiment: Experiment, models: Iterable[Loaded[Any]], origin:
             f"card {unpriced[0]!r} costs, which has no price",
             PRICED,
         )
+
+
+def _check_steps(
+    experiment: Experiment, models: Iterable[Loaded[RewarderCard]], origin: Origin
+) -> None:
+    """Refuse rewarders without step scores, or of other steps, where a benchmark labels steps."""
+    named = [spec.benchmark for spec in experiment.pairs]
+    labelled = [name for name in named if name in BENCHMARKS and BENCHMARKS[name].steps]
+    for card in (model.card for model in models if labelled):
+        if card.kind != "stepwise" or not (card.imported or card.step_separator == SEPARATOR):
+            raise BonError(
+                f"{origin.place(('rewarders',))}: card {card.name!r} scores no steps as "
+                f"{labelled[0]} labels them",
+                "give it `kind: stepwise` and a blank line as `step_separator`, or judge that "
+                "benchmark in an experiment of its own",
+            )
 
 
 def _check_deep(

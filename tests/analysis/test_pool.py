@@ -5,6 +5,7 @@ from html import unescape
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from scipy import integrate, stats
@@ -365,6 +366,26 @@ def test_docs_hold_the_evidence_of_the_published_tables(evidence):
     page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     generated = page.partition("is its output -->\n\n")[2]
     assert generated == (evidence / "evidence.md").read_text(encoding="utf-8")
+
+
+def test_outcomes_are_compared_over_the_rewarders_that_both_have(evidence):
+    """The correlation of the two columns of a table, found in its file."""
+    found = MetaAnalysis.model_validate_json((evidence / "pool.json").read_text())
+    by_names = {each.outcomes: each for each in found.agreements}
+    both = by_names["Best-of-N, rprm", "guided search, rprm"]
+    table = pd.read_csv(PUBLISHED / "rprm.csv")
+    described = yaml.safe_load((PUBLISHED / "rprm.yaml").read_text())["outcomes"]
+    one, other = (
+        next(name for name, column in described.items() if column["kind"] == kind)
+        for kind in ("Best-of-N", "guided search")
+    )
+    rows = table.dropna(subset=[one, other])
+    assert both.num_rewarders == len(rows)
+    assert both.measured == pytest.approx(np.corrcoef(rows[one], rows[other])[0, 1])
+    assert both.r.low < both.measured < both.r.high
+    assert not [a for a, b in by_names if a.partition(",")[0] == b.partition(",")[0] == "DPO"]
+    page = unescape((evidence / "index.html").read_text(encoding="utf-8"))
+    assert "Outcomes with each other" in page
 
 
 def test_every_study_of_the_page_has_its_source(evidence):

@@ -119,6 +119,19 @@ def unpack(text: str):
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
+def test_accuracy_by_tag_names_the_number_of_pairs(tables, tmp_path):
+    """VL-RewardBench's error tags, where the data have such a column."""
+    tags = ["counting", "existence", "counting"] * (len(tables.pairs) // 3)
+    found = analyse(replace(tables, pairs=tables.pairs.assign(tag=tags)), draws=100)
+    text = write_report(found, [], tmp_path / "report.html").read_text(encoding="utf-8")
+    part = text.partition("Accuracy by tag on")[2].partition("</table>")[0]
+    n = len(tables.pairs)
+    assert f"counting ({2 * n // 3})" in part
+    assert f"existence ({n // 3})" in part
+    shown = {b.rewarder for b in found.benchmarks} - {"random", "longest"}
+    assert all(name in part for name in shown)
+
+
 class Tags(HTMLParser):
     """Tags with their attributes, and whether what was opened was closed."""
 

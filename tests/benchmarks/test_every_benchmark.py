@@ -43,6 +43,19 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
          "response_B": "good", "label": "B>A"},
         "good",
     ),
+    "processbench": (
+        {"id": "math-1", "problem": "Q", "steps": ["good", "bad"], "label": 1}, "good\n\nbad"
+    ),
+    "visualprocessbench": (
+        {"question": "<image>\nQ", "image": ["a.png"], "data_source": "MMMU",
+         "response": {"steps": ["good", "so", "bad"], "process_correctness": [1, 0, -1]}},
+        "good\n\nso",
+    ),
+    "prmbench": (
+        {"idx": "circular_1", "modified_question": "Q", "modified_process": ["good", "bad"],
+         "error_steps": [2], "classification": "circular"},
+        "good\n\nbad",
+    ),
     "omni_rewardbench": (
         {"id": "1", "prompt": "Q", "response1": "bad", "response2": "good",
          "image": struct(png()), "criteria": "Brevity", "criteria_preference": "response2"},
@@ -81,7 +94,8 @@ def test_every_benchmark_reads_its_rows(
         assert isinstance(found, Question | PreferencePair), found
         if isinstance(found, PreferencePair):
             assert found.responses[found.preferred].startswith(right)
-            assert not found.responses[1 - found.preferred].startswith(right)
+            worse = found.responses[1 - found.preferred]  # step labels: the same response again
+            assert worse.startswith(right) == BENCHMARKS[name].steps
         else:
             options = dict(zip("ABCDEFGHIJ", found.options, strict=False))
             assert right in (found.answer, options.get(found.answer or ""))

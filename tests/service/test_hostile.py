@@ -127,6 +127,7 @@ REFUSED = {
     "too many gpus": changed(policies__0__placement={"gpus": 64, "group": "all"}),
     "too many actors": changed(policies__0__placement={"actors": 10_000, "group": "all"}),
     "answers of the server": changed(policies__0={"name": "x", "from": "/etc/passwd"}),
+    "a pool of the server": changed(policies__0={"pool": "/etc"}),
     "a run of the server": changed(rewarders__0={"from": {"files": ["../runs/secret"]}}),
     "a card over answers": changed(policies__0={"card": "gpt-4o", "from": "questions.jsonl"}),
     "1,000 rewarders": changed(rewarders=[{"name": "x", "kind": "scalar"}] * 1000),

@@ -16,7 +16,7 @@ from bon.core.records import LMMS_EVAL
 from bon.core.validation import validate
 from bon.engines import ENGINES
 from bon.experiment.cards import Role, find, shipped
-from bon.experiment.config import DatasetSpec, Experiment, Placement
+from bon.experiment.config import IMPORTS, DatasetSpec, Experiment, Placement
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.service.settings import Allow, Limits, Settings
 from bon.work.setup import Setup, prepare
@@ -145,9 +145,9 @@ def _check_card(ref: Any, role: Role, root: Path, allow: Allow) -> None:
     if (merged.get("kind") == "python" or python) and python not in allow.python:
         fix = "its operator can list it in allow.python"
         raise BonError(f"{label}: runs Python code of its own", fix)
-    if "from" in merged:
+    for key in merged.keys() & IMPORTS:
         fix = "send an experiment that calls its models"
-        raise BonError(f"{label}: `from` names files of this server", fix)
+        raise BonError(f"{label}: `{key}` names files of this server", fix)
     place = own.get("placement")
     if isinstance(place, dict) and place.get("runtime_env"):
         raise BonError(f"{label}: placement.runtime_env is the operator's", "leave it out")

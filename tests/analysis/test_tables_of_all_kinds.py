@@ -44,7 +44,6 @@ def test_headings_hold_what_they_say(tmp_path):
     even = table(judge=[f"m{i}" for i in range(40)], macro=x, best_of_n=x + rng.normal(0, 1, 40))
     text = correlation_text(correlate_table(even, options=Options(draws=300)))
     assert "separate groups < 1%" in text
-    assert "< .001" in text
     assert "0.0000" not in text
     assert "1000 questions" not in text
     one = even.head(6).assign(macro=[30, 31, 29, 30, 32, 90], best_of_n=[41, 39, 40, 42, 40, 60])

@@ -126,16 +126,12 @@ def by_rewarder(frame: pd.DataFrame, threshold: float | None = None) -> Iterator
             np.where(unparsed, wrong, verdict),
             score,
             weight,
-            _codes(part["item"]),
-            _codes(part["cluster"]),
+            pd.factorize(part["item"])[0].astype(np.int64),
+            pd.factorize(part["cluster"])[0].astype(np.int64),
             unparsed,
             cut if missing.any() else None,
             bool(missing.any()) and cut is None,
         )
-
-
-def _codes(column: "pd.Series[str]") -> Ints:
-    return pd.factorize(column)[0].astype(np.int64)
 
 
 def _positive(score: Floats, cut: float, tied: bool) -> Floats:

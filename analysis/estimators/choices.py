@@ -246,14 +246,14 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
     q, m = pool.correct.shape
 
     def headline(name: str, heads: Floats32 | None, rows: Bools | slice) -> Estimate | None:
-        if heads is None or name not in s.baselines:
+        if heads is None:
             return None
         k = s.baselines[name]
         values = s.replays[k].at(s.n)[rows]
         mean, units = values.mean(keepdims=True), s.draws.units
         return from_draws(mean, heads[[k]], len(values), METHOD, level, units=units)[0]
 
-    names = ("random", "first", "majority", "longest", "logprob", "oracle")
+    names = ("random", "majority", "oracle")
     every = {name: headline(name, s.heads, slice(None)) for name in names}
     without = {name: headline(name, s.heads_out, ~pool.leaked) for name in names}
 
@@ -275,10 +275,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         num_candidates=m,
         n=s.n,
         pass_at_1=every["random"] or nothing(q),
-        first=every["first"] or nothing(q),
         majority=every["majority"] or nothing(q),
-        longest=every["longest"] or nothing(q),
-        logprob=every["logprob"],
         oracle=every["oracle"] or nothing(q),
         pass_at_1_without_leaks=without["random"],
         majority_without_leaks=without["majority"],

@@ -26,15 +26,14 @@ from bon.analysis.results import phrasing as text
 if TYPE_CHECKING:
     import pandas as pd
 
-_BASELINES = {
-    "random": ("pass@1", "pass_at_1"),
-    "first": ("first", "first"),
-    "majority": ("majority vote", "majority"),
-    "longest": ("longest", "longest"),
-    "logprob": ("log-probability", "logprob"),
-    "oracle": ("oracle", "oracle"),
+BASELINE_LABEL = {
+    "random": "pass@1",
+    "first": "first",
+    "majority": "majority vote",
+    "longest": "longest",
+    "logprob": "log-probability",
+    "oracle": "oracle",
 }
-"""Names and fields of a policy's results."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,9 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
     measured = {b.rewarder: b for b in results.benchmarks if b.benchmark == benchmark}
     best = {b.rewarder: b for b in results.best_of_n if b.policy == policy.policy and b.headline}
     infos = {r.rewarder: r for r in results.rewarders}
-    alone = {key: getattr(policy, field, None) for key, (_, field) in _BASELINES.items()}
-    for key, accuracy in alone.items():
-        if accuracy is not None:
-            infos.setdefault(key, RewarderInfo(rewarder=key, kind="baseline", baseline=True))
+    for name, b in best.items():
+        if b.rule == "baseline":
+            infos.setdefault(name, RewarderInfo(rewarder=name, kind="baseline", baseline=True))
     gains: dict[str, dict[str, Estimate]] = {}
     for study in studies(results, policy.policy):
         for arm in study.arms:
@@ -80,14 +78,13 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
     rows = []
     for name, info in infos.items():
         choice, pairs = best.get(name), measured.get(name)
-        accuracy = choice.accuracy if choice else alone.get(name)
-        if accuracy is None and pairs is None:
+        if choice is None and pairs is None:
             continue
         rows.append(
             BoardRow(
-                _BASELINES.get(name, (name,))[0] if info.baseline else name,
+                BASELINE_LABEL.get(name, name) if info.baseline else name,
                 info,
-                accuracy,
+                choice.accuracy if choice else None,
                 choice,
                 pairs,
                 score(pairs, axis),
@@ -317,9 +314,6 @@ def carried(results: Results) -> list[Correlation]:
         return []
     same = (main.benchmark, main.axis, main.leaks)
     return [c for c in results.correlations if (c.benchmark, c.axis, c.leaks) == same and c.points]
-
-
-BASELINE_LABEL = {name: label for name, (label, _) in _BASELINES.items()}
 
 
 def task_columns(report: TaskReport) -> list[str]:

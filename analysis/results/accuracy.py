@@ -31,7 +31,7 @@ class PolicySlice(Record):
 
 
 class PolicyResult(Record):
-    """A policy without rewarders; `longest`, `majority`, `logprob` and `oracle` at n.
+    """A policy without rewarders; `majority` and `oracle` at n.
 
     `content`: content keys of a sample of its questions and their candidates. Questions fall into
     folds by their content keys.
@@ -43,10 +43,7 @@ class PolicyResult(Record):
     num_candidates: int
     n: int
     pass_at_1: Estimate
-    first: Estimate
     majority: Estimate
-    longest: Estimate
-    logprob: Estimate | None
     oracle: Estimate
     pass_at_1_without_leaks: Estimate | None
     majority_without_leaks: Estimate | None

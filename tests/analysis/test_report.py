@@ -285,7 +285,7 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
     base = analyse(tables, draws=100)
     policy = PolicyResult.model_validate(
         base.policies[0].model_dump()
-        | {"logprob": None, "pass_at_1": e.model_dump(), "pass_at_1_without_leaks": None}
+        | {"pass_at_1": e.model_dump(), "pass_at_1_without_leaks": None}
     )
     bare = base.model_copy(
         update={

@@ -309,20 +309,6 @@ def against_the_vote(s, match, owner):
     assert sum(numbers) == int(match["all"])
 
 
-@rule(
-    WHERE
-    + r"(?P<name>\S+) (?P<what>beats|does not differ detectably from|is worse than) majority vote\."
-)
-def one_against_the_vote(s, match, owner):
-    (b,) = (b for b in s.results.best_of_n if b.headline and b.rule != "baseline")
-    words = {
-        "beats": "above",
-        "does not differ detectably from": "unclear",
-        "is worse than": "below",
-    }
-    assert (b.rewarder, b.verdict_versus_majority) == (match["name"], words[match["what"]])
-
-
 @rule(WHERE + r"Accuracy (of .* )?falls as n grows( under (?P<names>.*))?\.")
 def over_optimised(s, match, owner):
     names = {b.rewarder for b in s.results.best_of_n if b.over_optimised and b.headline}
@@ -413,16 +399,6 @@ def regret(s, match, owner):
     assert loss.low <= loss.value + 1e-9
     if match["better"]:
         assert float(match["better"].rstrip("%")) >= 100 * owner.picked.value - 0.1
-
-
-@rule(
-    r"A new rewarder that scores (?P<x>\d+)% would reach (?P<y>\S+)% Best-of-N accuracy.* on .*, "
-    r"(?P<gain>\S+) points against pass@1\."
-)
-def new_rewarder(s, match, owner):
-    top = owner.rows[-1]
-    assert [match["x"], match["y"]] == [percent(top.x, 0)[:-1], percent(top.accuracy.value)[:-1]]
-    assert f"{match['gain']} points" == points(top.gain.value)
 
 
 @rule(r".* is right on (?P<a>\d+)% \[\d+, (?P<high>\d+)\] of the pairs of .*, less than chance: .*")

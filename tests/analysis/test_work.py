@@ -7,20 +7,18 @@ from collections import Counter
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from synthetic import analyse, synthetic_tables
 
 from bon.analysis.calibration import verdict_accuracy
 from bon.analysis.calibration.labelled import COLUMNS, by_rewarder
 from bon.analysis.correlation.power import STUDIES, Design, outlook
 from bon.analysis.report.figures import report_figures
-from bon.analysis.results import Options
-from bon.analysis.run import analyse
 from bon.analysis.verdict import posterior
-from tests.analysis.synthetic import synthetic_tables
 
 
 @pytest.fixture(scope="module")
 def results():
-    return analyse(synthetic_tables(8, 60, num_pairs=60), Options(draws=100))
+    return analyse(synthetic_tables(8, 60, num_pairs=60), draws=100)
 
 
 def test_every_figure_is_drawn_once(results, monkeypatch):

@@ -22,7 +22,7 @@ def numbers(directory: Path) -> dict[str, float | None]:
             found[f"{name} {part}"] = getattr(estimate, part)
 
     for policy in results.policies:
-        for name in ("pass_at_1", "majority", "oracle", "longest", "unparsed", "errors"):
+        for name in ("pass_at_1", "majority", "oracle", "unparsed", "errors"):
             note(f"{policy.policy} {name}", getattr(policy, name))
     for b in results.best_of_n:
         for point in b.curve:

@@ -18,7 +18,7 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 import vllm
 from vllm import PoolingParams, SamplingParams
-from vllm.config import PoolerConfig
+from vllm.config import PoolerConfig, ReasoningConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.pooling.scoring.io_processor import CrossEncoderIOProcessor
 from vllm.model_executor.model_loader.utils import get_model_cls
@@ -26,6 +26,7 @@ from vllm.platforms import current_platform
 from vllm.renderers.chat_utils import ChatTemplateConfig
 from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from bon.core.errors import BonError, EngineDied, Unsupported, suggestion
@@ -48,7 +49,7 @@ from bon.engines.checkpoints import checkpoint
 from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Rendered, Renderer
-from bon.engines.settings import NO_THINKING_LIMIT, VllmSettings
+from bon.engines.settings import VllmSettings
 
 Task = Literal["generate", "reward"]
 
@@ -117,22 +118,28 @@ class VllmEngine(Engine):
                 pixels = {"max_pixels": self._max_pixels}
                 arguments["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
                 self._max_pixels = None  # the model's processor downscales
-            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+            self._renderer = Renderer(
+                self._processor,
+                model,
+                self._placeholder,
+                settings.chat_template_kwargs,
+                reads_images=kind is None or kind.reads_images,
+            )
+            if settings.task == "generate" and (marks := self._renderer.thinking):
+                ends = ReasoningConfig(
+                    reasoning_start_str=marks.opening, reasoning_end_str=marks.closing
+                )
+                arguments = {"reasoning_config": ends} | arguments
+            # The context chooses how many sequences and tokens a step has: as many as `LLM` takes.
+            self._engine = AsyncLLM.from_engine_args(
+                AsyncEngineArgs(**arguments), usage_context=UsageContext.LLM_CLASS
+            )
         self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
-        self._renderer = Renderer(
-            self._processor,
-            model,
-            self._placeholder,
-            settings.chat_template_kwargs,
-            reads_images=kind is None or kind.reads_images,
-        )
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, the i-th with `seeds[i]`."""
         self._needs("generate")
-        if request.sampling.max_thinking_tokens is not None:
-            raise Unsupported(*NO_THINKING_LIMIT)
         rendered = self._renderer.prompt(request.messages)
         prompt = await self._prompt(rendered)
         greedy = request.sampling.temperature == 0  # vLLM refuses n > 1: all samples are the same
@@ -225,6 +232,7 @@ class VllmEngine(Engine):
 
     def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
         sampling = request.sampling
+        thinks = self._renderer.thinking is not None
         return SamplingParams(
             n=count,
             seed=seed,
@@ -232,7 +240,8 @@ class VllmEngine(Engine):
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             min_p=0.0,
-            max_tokens=sampling.max_tokens,
+            max_tokens=sampling.max_new_tokens if thinks else sampling.max_tokens,
+            thinking_token_budget=sampling.max_thinking_tokens if thinks else None,
             stop=list(sampling.stop),
             logprobs=request.logprobs,  # 0: those of the sampled tokens alone
             presence_penalty=0.0,

@@ -11,7 +11,7 @@ from typing import Any
 from bon.core.errors import BonError, some
 from bon.core.validation import together
 from bon.engines import ENGINES
-from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
+from bon.engines.settings import OpenAISettings
 from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
@@ -127,9 +127,6 @@ def _check_model(
     except BonError as error:
         yield error
         return
-    if card.engine == "vllm" and model.card.sampling.max_thinking_tokens:
-        reason, fix = NO_THINKING_LIMIT
-        yield BonError(f"card {card.name!r}: {reason}", fix)
     if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
     endpoint = settings if isinstance(settings, OpenAISettings) else None

@@ -19,7 +19,7 @@ from bon.core.errors import BonError, Unsupported  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message  # noqa: E402
-from bon.engines.rendering import THINKING, Renderer  # noqa: E402
+from bon.engines.rendering import THINKING, Marks, Renderer  # noqa: E402
 from bon.experiment.config import PolicyCard  # noqa: E402
 from bon.policies import generate  # noqa: E402
 
@@ -116,8 +116,9 @@ def test_a_reply_without_thinking_has_the_answers_limit(folder: Path) -> None:
     asyncio.run(built.close())
 
 
-@pytest.mark.parametrize(("opening", "closing"), THINKING)
-def test_marks_of_every_template(engine: Any, opening: str, closing: str) -> None:
+@pytest.mark.parametrize("marks", THINKING, ids=lambda marks: marks.closing)
+def test_marks_of_every_template(engine: Any, marks: Marks) -> None:
+    opening, closing, forced = marks
     tokenizer = engine.tokenizer
     before, tokenizer.chat_template = tokenizer.chat_template, TEMPLATE + f"{{# {closing} #}}"
     try:
@@ -127,6 +128,8 @@ def test_marks_of_every_template(engine: Any, opening: str, closing: str) -> Non
     for prompt, reply, reasoning, answer in (
         ("", f"{opening}\nA?{closing}\n\nB", "A?", "\n\nB"),
         (f"{opening}\n", f"A?\n{closing}B", "A?", "B"),
+        (f"{opening}\n", f"A?{forced}B", "A?", forced.partition(closing)[2] + "B"),
+        ("", f"{closing}B", "", "B"),
         (f"{opening}\n", "A? and so", "A? and so", None),
         (f"{opening}\n\n{closing}\n", f"{opening}own{closing} B", "", f"{opening}own{closing} B"),
         ("", "B", "", "B"),

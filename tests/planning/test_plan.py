@@ -79,15 +79,6 @@ def test_a_model_that_its_vendor_retires(days, said, make_experiment, tmp_path):
         check_models(setup, ["judge"], here=True)
 
 
-def test_a_limit_on_thinking_that_vllm_lacks_is_said_before_it_loads(make_experiment, tmp_path):
-    experiment = make_experiment()
-    judge = experiment["rewarders"][0]
-    judge.update(engine="vllm", engine_args={}, model="m", sampling={"max_thinking_tokens": 9})
-    setup = prepare(experiment, tmp_path)
-    with pytest.raises(BonError, match=r"cannot limit thinking alone .* -> set engine: openai wi"):
-        check_models(setup, ["judge"], here=False)
-
-
 def test_a_problem_of_several_cards_is_said_once(make_experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "_GPUS", ())
     experiment = make_experiment()

@@ -1,0 +1,71 @@
+"""vLLM in process has the defaults of `LLM`, and its limit on thinking."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+found = find_spec("vllm")
+if found is None or found.origin is None:  # a folder of that name is not the package
+    pytest.skip("vllm is not installed: see tests/vllm/run.sh", allow_module_level=True)
+
+from tiny_checkpoint import make_checkpoint  # noqa: E402
+
+from bon.core.sampling import Sampling  # noqa: E402
+from bon.engines import build  # noqa: E402
+from bon.engines.base import GenerateRequest, Message  # noqa: E402
+
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+OPENS = "{% if add_generation_prompt %}<think>\n{% endif %}{# </think> #}"
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = make_checkpoint(tmp_path_factory.mktemp("thinker"))
+    template = folder / "chat_template.jinja"
+    template.write_text(template.read_text().rstrip() + OPENS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def thinking(thinker: Path, flags: dict[str, Any], session: Any) -> Iterator[Any]:
+    engine = build("vllm", {"model": str(thinker), "engine_args": flags})
+    yield engine
+    session.run(engine.close())
+
+
+def ask(**limits: int) -> GenerateRequest:
+    sampling = Sampling(temperature=0, max_tokens=4, **limits)
+    return GenerateRequest((Message("user", ("Which is red?",)),), sampling, (1,), logprobs=1)
+
+
+def test_reasoning_has_a_limit_of_its_own(session: Any, thinker: Path, thinking: Any) -> None:
+    plain = build("transformers", {"model": str(thinker)})
+    limited = ask(max_thinking_tokens=5)
+    (expected,) = session.run(plain.generate(limited)).samples
+    (sample,) = session.run(thinking.generate(limited)).samples
+    session.run(plain.close())
+    assert sample.reasoning == expected.reasoning
+    closing = len(thinking._tokenizer("</think>", add_special_tokens=False)["input_ids"])
+    assert sample.num_tokens == 5 + 4 or sample.finish == "stop"
+    assert len(sample.tokens) == sample.num_tokens - 5 - closing
+    (endless,) = session.run(thinking.generate(ask())).samples
+    assert (endless.text, endless.num_tokens, endless.finish) == ("", 4, "length")
+
+
+def test_a_step_has_as_many_sequences_and_tokens_as_llm_takes(
+    thinker: Path, thinking: Any, flags: dict[str, Any]
+) -> None:
+    from vllm import LLM
+
+    # In chunks of prompts, too: what bon switches off on a CPU decides neither number.
+    llm = LLM(str(thinker), enable_chunked_prefill=False, **flags)
+    ours, theirs = (
+        engine.vllm_config.scheduler_config for engine in (thinking._engine, llm.llm_engine)
+    )
+    llm.llm_engine.engine_core.shutdown()
+    for name in ("max_num_seqs", "max_num_batched_tokens"):
+        assert getattr(ours, name) == getattr(theirs, name)

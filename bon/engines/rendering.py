@@ -10,6 +10,7 @@ from bon.core.errors import BonError
 from bon.engines.base import ImagePart, Message
 from bon.engines.settings import ScoreAt
 
+
 class Marks(NamedTuple):
     """What a template puts around a model's reasoning, and what ends reasoning at a limit."""
 
@@ -128,6 +129,17 @@ class Renderer:
             range(len(ids)), True, key=lambda end: closing in self._decode(ids[:end])
         )
         return Answer(reasoning, start)
+
+    @cached_property
+    def marks_are_tokens(self) -> bool:
+        """Whether the marks are the same tokens in any text, as those added to a vocabulary are."""
+        assert self.thinking is not None
+        added = self._tokenizer.added_tokens_decoder
+        opening, closing = (
+            self._tokenizer(mark, add_special_tokens=False)["input_ids"]
+            for mark in self.thinking[:2]
+        )
+        return {opening[0], closing[0], closing[-1]} <= set(added)
 
     @cached_property
     def closing_ids(self) -> list[int]:

@@ -31,6 +31,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 
 from bon.core.errors import BonError, EngineDied, Unsupported, suggestion
 from bon.core.images import downscale, open_image
+from bon.core.sampling import Sampling
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -125,7 +126,8 @@ class VllmEngine(Engine):
                 settings.chat_template_kwargs,
                 reads_images=kind is None or kind.reads_images,
             )
-            if settings.task == "generate" and (marks := self._renderer.thinking):
+            marks = self._renderer.thinking if settings.task == "generate" else None
+            if marks and self._renderer.marks_are_tokens:
                 ends = ReasoningConfig(
                     reasoning_start_str=marks.opening, reasoning_end_str=marks.closing
                 )
@@ -145,7 +147,10 @@ class VllmEngine(Engine):
         greedy = request.sampling.temperature == 0  # vLLM refuses n > 1: all samples are the same
         runs = runs_of(request.seeds[:1] if greedy else request.seeds)
         outputs = await asyncio.gather(
-            *(self._complete(prompt, self._sampling(request, run[0], len(run))) for run in runs)
+            *(
+                self._complete(prompt, self._sampling(rendered.text, request, run[0], len(run)))
+                for run in runs
+            )
         )
         if self._caches_prefixes:
             for output in outputs:
@@ -230,9 +235,26 @@ class VllmEngine(Engine):
         model = get_model_cls(self._engine.model_config)
         return model.get_placeholder_str("image", number) or ""
 
-    def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
+    def _limits(self, prompt: str, sampling: Sampling) -> dict[str, int]:
+        """Return the limits on all tokens and, where it has one, on reasoning."""
+        marks, limit = self._renderer.thinking, sampling.max_thinking_tokens
+        if marks is None or limit is None:
+            return {"max_tokens": sampling.max_tokens}
+        if not self._renderer.marks_are_tokens:
+            problem = f"the thinking of {self._settings.model!r}: its marks are no tokens"
+            fix = "let max_tokens limit thinking and answer, or take engine: transformers"
+            raise Unsupported(f"vllm cannot limit {problem}", fix)
+        opened = prompt.rpartition(marks.opening)
+        begun = opened[2] if opened[1] and not opened[2].strip() else ""  # it counts these, too
+        more, closing = (
+            len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+            for text in (begun, marks.closing)
+        )
+        most = limit + closing + sampling.max_tokens
+        return {"max_tokens": most, "thinking_token_budget": limit + more}
+
+    def _sampling(self, prompt: str, request: GenerateRequest, seed: int, count: int) -> Any:
         sampling = request.sampling
-        thinks = self._renderer.thinking is not None
         return SamplingParams(
             n=count,
             seed=seed,
@@ -240,8 +262,7 @@ class VllmEngine(Engine):
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             min_p=0.0,
-            max_tokens=sampling.max_new_tokens if thinks else sampling.max_tokens,
-            thinking_token_budget=sampling.max_thinking_tokens if thinks else None,
+            **self._limits(prompt, sampling),
             stop=list(sampling.stop),
             logprobs=request.logprobs,  # 0: those of the sampled tokens alone
             presence_penalty=0.0,

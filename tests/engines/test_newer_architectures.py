@@ -1,4 +1,4 @@
-"""n = 4 in a mixed batch, and likelihoods, on a tiny random checkpoint of every newer architecture."""
+"""n = 4 in a mixed batch, and likelihoods, on a tiny checkpoint of every newer architecture."""
 
 import asyncio
 from dataclasses import replace

@@ -14,6 +14,7 @@ pytest.importorskip("transformers")
 from fake_endpoint import serve  # noqa: E402
 from test_architectures import alone, load, together  # noqa: E402
 from tiny_architectures import TEMPLATE, make_architecture  # noqa: E402
+from tiny_checkpoint import make_checkpoint  # noqa: E402
 
 from bon.core.errors import BonError, Unsupported  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
@@ -139,6 +140,15 @@ def test_marks_of_every_template(engine: Any, marks: Marks) -> None:
         thought, start = renderer.answer(prompt, ids)
         assert thought == reasoning
         assert (None if start is None else tokenizer.decode(ids[start:])) == answer
+
+
+def test_marks_may_be_tokens(engine: Any, tmp_path: Path) -> None:
+    assert not engine._renderer.marks_are_tokens
+    folder = make_checkpoint(tmp_path, added=("<think>", "</think>"))
+    (folder / "chat_template.jinja").write_text(TEMPLATE + SWITCH)
+    built = load(folder)
+    assert built._renderer.marks_are_tokens
+    asyncio.run(built.close())
 
 
 def test_endpoints_take_both_as_they_name_them() -> None:

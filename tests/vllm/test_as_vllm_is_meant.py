@@ -1,5 +1,6 @@
 """vLLM in process has the defaults of `LLM`, and its limit on thinking."""
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from tiny_checkpoint import make_checkpoint  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message  # noqa: E402
+from tests.processes import command, descendants  # noqa: E402
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -24,7 +26,7 @@ OPENS = "{% if add_generation_prompt %}<think>\n{% endif %}{# </think> #}"
 
 @pytest.fixture(scope="module")
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = make_checkpoint(tmp_path_factory.mktemp("thinker"))
+    folder = make_checkpoint(tmp_path_factory.mktemp("thinker"), added=("<think>", "</think>"))
     template = folder / "chat_template.jinja"
     template.write_text(template.read_text().rstrip() + OPENS)
     return folder
@@ -49,9 +51,9 @@ def test_reasoning_has_a_limit_of_its_own(session: Any, thinker: Path, thinking:
     (sample,) = session.run(thinking.generate(limited)).samples
     session.run(plain.close())
     assert sample.reasoning == expected.reasoning
-    closing = len(thinking._tokenizer("</think>", add_special_tokens=False)["input_ids"])
-    assert sample.num_tokens == 5 + 4 or sample.finish == "stop"
-    assert len(sample.tokens) == sample.num_tokens - 5 - closing
+    assert sample.finish == expected.finish == "length"
+    assert sample.num_tokens == 5 + 1 + 4  # reasoning, what ends it, answer
+    assert len(sample.tokens) == 4
     (endless,) = session.run(thinking.generate(ask())).samples
     assert (endless.text, endless.num_tokens, endless.finish) == ("", 4, "length")
 
@@ -69,3 +71,10 @@ def test_a_step_has_as_many_sequences_and_tokens_as_llm_takes(
     llm.llm_engine.engine_core.shutdown()
     for name in ("max_num_seqs", "max_num_batched_tokens"):
         assert getattr(ours, name) == getattr(theirs, name)
+
+
+def test_its_process_which_holds_the_memory_ends_with_it(session: Any, thinking: Any) -> None:
+    cores = [each for each in descendants([os.getpid()]) if "EngineCore" in command(each)]
+    assert cores
+    session.run(thinking.close())
+    assert not any(each.alive() for each in cores)

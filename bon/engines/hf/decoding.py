@@ -330,7 +330,8 @@ def _select(kwargs: dict[str, Any], rows: torch.Tensor, size: int) -> None:
     caches = [value for value in kwargs.values() if isinstance(value, Cache)]
     for cache in caches:  # whose name depends on the version of transformers
         cache.reorder_cache(rows)  # which every kind of layer has
-    for inputs in (kwargs, *map(vars, caches)):  # Qwen4-Exp keeps positions on its cache
+    owners: list[dict[str, Any]] = [kwargs, *map(vars, caches)]  # Qwen4-Exp's cache has positions
+    for inputs in owners:
         for key, value in inputs.items():
             if isinstance(value, torch.Tensor):
                 # Positions may be [axes, rows, length]; everything else has its rows first.

@@ -411,7 +411,7 @@ def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tu
     return prompt, 1 if yes_no else REPLY_TOKENS.get(card.kind, 0)
 
 
-def _limited(reply: float, card: Card, work: Work) -> float:
+def _limited(reply: float, card: PolicyCard | RewarderCard, work: Work) -> float:
     """Return tokens of a reply with its reasoning, within the limits of its card."""
     sampling = card.sampling
     thinks = sampling.max_thinking_tokens or sampling.max_tokens >= THINKING

@@ -163,6 +163,19 @@ class Card(Strict):
         description="the day its vendor stops serving it",
         examples=["2027-01-14"],
     )
+    needs: dict[
+        Literal["transformers", "vllm"],
+        Annotated[
+            str,
+            Field(
+                pattern=r"^(transformers|vllm)(,?(<|<=|==|>=|>)[0-9]+(\.[0-9]+)*)+$",
+                max_length=100,
+                examples=["transformers<4.49"],
+            ),
+        ],
+    ] = Field(
+        default_factory=dict, description="by engine: the versions that can load the checkpoint"
+    )
     tested: Text = ""
     notes: Text = ""
     elsewhere: Elsewhere | None = Field(None, alias="from")

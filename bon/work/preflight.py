@@ -3,10 +3,14 @@
 import os
 from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date, timedelta
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 from bon.core.errors import BonError, some
 from bon.core.validation import together
@@ -129,6 +133,11 @@ def _check_model(
         return
     if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
+    if problem := cannot_load(card):
+        yield BonError(
+            f"card {card.name!r}: {card.model} {problem}",
+            "serve it in an environment of its own (engine: openai), or take another card",
+        )
     endpoint = settings if isinstance(settings, OpenAISettings) else None
     fixes = {
         name: f"pip install 'bon[{card.engine}]'" for name, *_ in ENGINES[card.engine].packages
@@ -153,6 +162,27 @@ def _check_model(
             "has none",
             "set placement.gpus: 0, or use a cluster with --ray-address",
         )
+
+
+def cannot_load(card: Card) -> str:
+    """Return what the card's engine needs and has not, by the versions that the card names."""
+    if not (line := card.needs.get(card.engine)):  # type: ignore[call-overload]
+        return ""
+    needed = Requirement(line)
+    if needed.specifier.contains(found := _version(needed.name), prereleases=True):
+        return ""
+    return f"needs {line} on engine {card.engine}, and bon runs with {needed.name} {found}"
+
+
+def _version(package: str) -> str:
+    """Return the version of a package that is installed here, or the oldest that bon takes."""
+    for name in (package, f"{package}-cpu"):
+        with suppress(PackageNotFoundError):
+            return version(name)
+    bounds = (
+        one.specifier for one in map(Requirement, requires("bon") or ()) if one.name == package
+    )
+    return next(each.version for bound in bounds for each in bound if each.operator == ">=")
 
 
 def retiring(setup: Setup, models: Iterable[str]) -> list[str]:

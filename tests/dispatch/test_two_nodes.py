@@ -25,7 +25,9 @@ def commands(folder: str, port: int) -> list[list[str]]:
     (block,) = re.findall(r"## Start a cluster.*?```bash\n(.*?)```", DOCS.read_text(), re.DOTALL)
     text = block.replace("FIRST", "127.0.0.1").replace("6379", str(port))
     lines = text.replace("~/ray-sessions", folder).splitlines()
-    return [shlex.split(line, comments=True) for line in lines]
+    of_this_python = {"ray": [sys.executable, "-m", "ray.scripts.scripts"]}
+    split = [shlex.split(line, comments=True) for line in lines]
+    return [[*of_this_python.get(words[0], words[:1]), *words[1:]] for words in split]
 
 
 def free_port() -> int:

@@ -330,7 +330,7 @@ def _select(kwargs: dict[str, Any], rows: torch.Tensor, size: int) -> None:
     caches = [value for value in kwargs.values() if isinstance(value, Cache)]
     for cache in caches:  # whose name depends on the version of transformers
         cache.reorder_cache(rows)  # which every kind of layer has
-    owners: list[dict[str, Any]] = [kwargs, *map(vars, caches)]  # Qwen4-Exp's cache has positions
+    owners = [kwargs, *(cache.__dict__ for cache in caches)]  # Qwen4-Exp's cache has positions
     for inputs in owners:
         for key, value in inputs.items():
             if isinstance(value, torch.Tensor):

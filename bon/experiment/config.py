@@ -128,6 +128,23 @@ IMPORTED = "imported"
 """Benchmark of experiments whose questions come with imported policies; prefix of their models."""
 
 
+def _versions() -> Any:
+    return Field(
+        None,
+        pattern=r"^(transformers|vllm)(,?(<|<=|==|>=|>)[0-9]+(\.[0-9]+)*)+$",
+        max_length=100,
+        description="versions of transformers or vllm",
+        examples=["transformers<4.49"],
+    )
+
+
+class Needs(Strict):
+    """The versions with which each engine can load a checkpoint."""
+
+    transformers: str | None = _versions()
+    vllm: str | None = _versions()
+
+
 class Card(Strict):
     """Settings that policies and rewarders share."""
 
@@ -163,19 +180,7 @@ class Card(Strict):
         description="the day its vendor stops serving it",
         examples=["2027-01-14"],
     )
-    needs: dict[
-        Literal["transformers", "vllm"],
-        Annotated[
-            str,
-            Field(
-                pattern=r"^(transformers|vllm)(,?(<|<=|==|>=|>)[0-9]+(\.[0-9]+)*)+$",
-                max_length=100,
-                examples=["transformers<4.49"],
-            ),
-        ],
-    ] = Field(
-        default_factory=dict, description="by engine: the versions that can load the checkpoint"
-    )
+    needs: Needs = Field(Needs(), examples=[{"vllm": "transformers<4.49"}])
     tested: Text = ""
     notes: Text = ""
     elsewhere: Elsewhere | None = Field(None, alias="from")

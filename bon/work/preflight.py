@@ -166,7 +166,7 @@ def _check_model(
 
 def cannot_load(card: Card) -> str:
     """Return what the card's engine needs and has not, by the versions that the card names."""
-    if not (line := card.needs.get(card.engine)):  # type: ignore[call-overload]
+    if not (line := getattr(card.needs, card.engine, None)):
         return ""
     needed = Requirement(line)
     if needed.specifier.contains(found := _version(needed.name), prereleases=True):

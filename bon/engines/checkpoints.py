@@ -107,11 +107,10 @@ def _bytes_per_parameter(config: dict[str, Any]) -> float | None:
         return None
     method = str(found.get("quant_method"))
     groups = (found.get("config_groups") or {}).values()  # of compressed-tensors
-    bits = next((group["weights"]["num_bits"] for group in groups if group.get("weights")), None)
-    bits = bits or found.get("bits") or found.get("w_bit")
-    if bits is None and method != "fp8":
-        bits = 4 if method in ("awq", "gptq", "mxfp4") or found.get("load_in_4bit") else 8
-    return FOUR_BIT if bits == 4 else (bits or 8) / 8
+    bits = next((w.get("num_bits") for group in groups if (w := group.get("weights"))), None)
+    four = method in ("awq", "gptq", "mxfp4") or found.get("load_in_4bit")
+    bits = bits or found.get("bits") or found.get("w_bit") or (4 if four else 8)
+    return FOUR_BIT if bits == 4 else bits / 8
 
 
 def _parameters(model: str, config: dict[str, Any], width: float | None) -> float | None:

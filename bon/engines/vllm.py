@@ -129,7 +129,7 @@ class VllmEngine(Engine):
             marks = self._renderer.thinking if settings.task == "generate" else None
             if marks and self._renderer.marks_are_tokens:
                 ends = ReasoningConfig(
-                    reasoning_start_str=marks.opening, reasoning_end_str=marks.closing
+                    reasoning_start_str=marks.opening, reasoning_end_str=marks.forced.strip()
                 )
                 arguments = {"reasoning_config": ends} | arguments
             # The context chooses how many sequences and tokens a step has: as many as `LLM` takes.
@@ -248,7 +248,7 @@ class VllmEngine(Engine):
         begun = opened[2] if opened[1] and not opened[2].strip() else ""  # it counts these, too
         more, closing = (
             len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
-            for text in (begun, marks.closing)
+            for text in (begun, marks.forced.strip())
         )
         most = limit + closing + sampling.max_tokens
         return {"max_tokens": most, "thinking_token_budget": limit + more}

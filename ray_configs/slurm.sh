@@ -31,7 +31,8 @@ address=$head_ip:$port
 start() {  # NODE ARGUMENTS...: a Ray node that lasts as long as its srun step
   local node=$1
   shift
-  srun --nodes=1 --ntasks=1 --overlap -w "$node" \
+  # A step inherits no --cpus-per-task from the job (since Slurm 22.05): it would have one core.
+  srun --nodes=1 --ntasks=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" --overlap -w "$node" \
     bash -c 'mkdir -m 700 "$BON_RAY_FOLDER" && trap "rm -rf $BON_RAY_FOLDER" EXIT && "$@"' - \
     ray start "$@" --num-cpus "$SLURM_CPUS_PER_TASK" --num-gpus "${SLURM_GPUS_ON_NODE:-0}" \
     --disable-usage-stats --block &

@@ -71,7 +71,6 @@ RECORDED = {
     "rewarders/skywork-vl-reward-7b": "4af2767fdfe935d05a8ebd29",
     "rewarders/qwen2.5-vl-7b-likelihood": "a18b89bd9b7c935cceb26d5f",
     "rewarders/nvlm-d-72b-judge": "787fc94c3a350d0b26362714",
-    "rewarders/ixc-2.5-reward": "0f6aff34f2df941536de8b22",
     "rewarders/mini-critic-a": "dcd052ac143da05dab2e8635",
 }
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bon.experiment import cards
 from bon.planning.plan import make_plan
 from bon.running.reporting import report_run
 from bon.running.runner import run
 from bon.storage.store import Store
-from bon.work import setup as setups
 from bon.work.setup import prepare
 from tests.engines.fake_endpoint import serve
 
@@ -112,8 +110,3 @@ def test_edited_code_judges_again(experiment, tmp_path, capsys):
 
     file.write_text(CODE.format(sign="+"))  # what it judged before comes back into use
     assert make_plan(prepare(experiment, tmp_path), out).as_dict()["totals"]["calls"] == 0
-
-
-def test_code_of_bons_own_is_in_no_spec(tmp_path):
-    loaded = cards.load_rewarder("ixc-2.5-reward", tmp_path)
-    assert setups.code_hash(loaded.card) == ""

@@ -71,7 +71,7 @@ def test_the_rule_of_another_prompt(tmp_path):
 
 @pytest.mark.parametrize("file", ["rewarders.md", "cards.md"])
 def test_names_of_cards_are_names_of_cards(file):
-    shown = set(re.findall(r"`((?:qwen|llava|unified|ensemble-|mm-rlhf|ixc|r1|visual|gpt|gemini|"
+    shown = set(re.findall(r"`((?:qwen|llava|unified|ensemble-|r1|visual|gpt|gemini|"
                            r"claude|skywork|molmo|pixtral|nvlm|phi|llama|internvl)[\w.-]*)`",
                            (DOCS / file).read_text()))  # fmt: skip
     known = {row["name"] for what in ("policies", "rewarders") for row in listing(what)}

@@ -43,7 +43,6 @@ RAY = (
     "bon/service/",
 )
 TORCH = ("bon/engines/",)
-TORCH_WITHIN_FUNCTIONS = ("rewarders/ixc.py", "rewarders/mm_rlhf.py")  # the models' own code runs
 
 MODULES_PER_FOLDER = 15
 
@@ -162,7 +161,6 @@ def test_who_imports_torch():
         for one in IMPORTS
         if one.module.split(".")[0] in ("torch", "transformers", "vllm")
         and not one.file.startswith(TORCH)
-        and not (one.lazy and one.file in TORCH_WITHIN_FUNCTIONS)
     ]
     assert wrong == []
 
@@ -244,7 +242,7 @@ TESTS = {
     if path != Path(__file__)
 }
 ACTIONS = """
-    client,convert-head,curate freeze,curate label,export,prompts pull,serve,show,
+    client,curate freeze,curate label,export,prompts pull,serve,show,
     token add,token revoke,view,init
 """
 """Commands that print no results."""

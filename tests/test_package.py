@@ -126,7 +126,7 @@ def test_the_installed_package_lists_its_cards(installed, tmp_path):
     assert "Best-of-N" in call(installed, "--help", cwd=tmp_path).stdout
     listed = call(installed, "list", "rewarders", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
-    assert "ixc-2.5-reward" in listed.stdout
+    assert "visualprm-8b" in listed.stdout
 
 
 @pytest.mark.slow

@@ -232,7 +232,7 @@ def test_options_are_those_of_the_kind(kind, options, said, tmp_path):
 
 
 def test_keys_are_text(tmp_path):
-    card = {"name": "j", "kind": "python", "python": "bon.rewarders.ixc:IxcReward"}
+    card = {"name": "j", "kind": "python", "python": "judges:Mine"}
     file = tmp_path / "card.yaml"
     file.write_text(yaml.safe_dump({**card, "engine": "none", "options": {1: {2: 0, "x": 1}}}))
     options = load_rewarder("card.yaml", tmp_path).card.options

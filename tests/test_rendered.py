@@ -24,7 +24,6 @@ from bon.engines.base import Engine, ImagePart, RankRequest
 from bon.experiment import upstream
 from bon.experiment.cards import load_policy, load_rewarder, shipped
 from bon.policies.prompting import policy_messages, question_block
-from bon.rewarders import ixc, mm_rlhf
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 from bon.work.catalogue import SAMPLE
@@ -78,23 +77,6 @@ def _own_code(loaded, rewarder, item, shown, monkeypatch):
     """What a model that brings its own code is given: the conversation, and how many images."""
     given = []
 
-    class Critic:
-        def images(self, parts):
-            return None, None
-
-        def critique(self, text, *_):
-            given.append(("user", text))
-            raise EOFError
-
-    def call(model, chat, paths, hd_num):
-        given.extend((turn["role"], turn["content"]) for turn in chat)
-        given.append(("images", len(paths), hd_num))
-        return 0.0
-
-    monkeypatch.setattr(ixc, "load", lambda *_: None)
-    monkeypatch.setattr(ixc, "_call", call)
-    monkeypatch.setattr(mm_rlhf, "load", lambda *_: Critic())
-    monkeypatch.setattr(mm_rlhf, "_no_grad", contextlib.nullcontext)
     with contextlib.suppress(EOFError):
         asyncio.run(rewarder.judge(item, shown, (1,)))
     return given
@@ -122,10 +104,8 @@ def test_no_card_sends_anything_else_than_the_day_before(monkeypatch):
             )
     for name, turns in rendered.items():
         parts = [part for turn in turns for part in turn]
-        own = {"rewarders/ixc-2.5-reward": ["images", 2], "rewarders/mm-rlhf-reward": []}
-        assert [one for one in parts if one in ("[image 1]", "[image 2]", "images", 2)] == own.get(
-            name, ["[image 1]", "[image 2]"]
-        )
+        marks = ["[image 1]", "[image 2]"]
+        assert [one for one in parts if one in marks] == marks, name
     found = {
         name: hashlib.sha256(repr(turns).encode()).hexdigest()[:16]
         for name, turns in sorted(rendered.items())
@@ -249,15 +229,6 @@ def test_a_judge_is_sent_what_the_published_script_sends(name, published, monkey
     assert sent(loaded, QUESTION, IMAGES[:1], (FIRST, SECOND), monkeypatch) == expected
 
 
-def test_mm_rlhf_reward_is_sent_what_the_published_script_sends(published, monkeypatch):
-    build = function(published("mm-rlhf-reward"), "make_conv_rm", DEFAULT_IMAGE_TOKEN="<image>")
-    loaded = load_rewarder("mm-rlhf-reward", Path())
-    for question in (QUESTION, "Is <image> red?\n"):
-        for images in (IMAGES[:1], ()):
-            turns = sent(loaded, question, images, (FIRST, SECOND), monkeypatch)
-            assert turns == [("user", build(question, FIRST, bool(images)))]
-
-
 def test_a_reranker_reads_a_pair_in_the_published_layout(published):
     jinja2 = pytest.importorskip("jinja2")
     once = jinja2.Template(published("qwen3-vl-reranker")).render(instruction="Find it.")
@@ -312,7 +283,7 @@ def test_a_policy_is_sent_what_mmmu_pros_scripts_send(mode, kind, published):
 
 
 def test_every_published_prompt_is_compared():
-    compared = {*JUDGES, "mm-rlhf-reward", "internvl-system", "visualprm-system"}
+    compared = {*JUDGES, "internvl-system", "visualprm-system"}
     compared.add("qwen3-vl-reranker")
     compared |= {f"mmmu-pro-{mode}{kind}" for mode in ("cot", "direct") for kind in ("", "-vision")}
     assert set(upstream.registry()) == compared

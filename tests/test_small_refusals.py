@@ -92,16 +92,3 @@ def test_decimal_commas_are_read_in_every_table(tmp_path: Path, table: str) -> N
     (tmp_path / "t.csv").write_text(table)
     frame = read_csv(tmp_path / "t.csv")
     pd.testing.assert_series_equal(frame["b"], pd.Series([50.5, 60.25], name="b"))
-
-
-@pytest.mark.parametrize("damage", [b"\xff" * 16, (10**15).to_bytes(8, "little") + b"{}", b""])
-def test_convert_head_names_a_damaged_file(tmp_path: Path, damage: bytes) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
-    (tmp_path / "model" / "model.safetensors").write_bytes(damage)
-    message = refusal("convert-head", str(tmp_path / "model"), str(tmp_path / "out"))
-    assert "model.safetensors is damaged" in message
-    assert not (tmp_path / "out").exists()
-    (tmp_path / "model" / "model.safetensors.index.json").write_text("{")
-    message = refusal("convert-head", str(tmp_path / "model"), str(tmp_path / "out"))
-    assert "index.json is damaged" in message

@@ -54,7 +54,6 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     TRANSFER: (
         "bon.commands.transfer:import_",
         "bon.commands.transfer:export",
-        "bon.commands.transfer:convert_head",
     ),
     CURATE: ("bon.commands.curate:curate",),
     SERVE: (

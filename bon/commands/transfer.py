@@ -7,7 +7,6 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import echo
-from bon.core.errors import BonError
 
 
 def import_(
@@ -110,23 +109,3 @@ def export(
     out = out or directory / "export" / ("" if form == "parquet" else form)
     for path in export_run(directory, out, form, preferences, replace=replace):
         echo(path)
-
-
-def convert_head(
-    source: Annotated[Path, Argument(help="Folder of the checkpoint.")],
-    target: Annotated[Path, Argument(help="New folder.")],
-    head: Annotated[str, Option(help="Name of the head's weights.", metavar="NAME")] = "auto",
-) -> None:
-    """Convert a checkpoint with a value head (TRL and others) for vLLM's classify."""
-    try:
-        from bon.engines.hf.convert_head import convert_head as convert
-    except ImportError as error:
-        raise BonError(
-            f"this needs the package {error.name}", "pip install 'bon[transformers]'"
-        ) from None
-
-    head_map = convert(source, target, head)
-    scores = ", ".join(f"{score:.6g}" for score in head_map.after)
-    echo(f"{head_map.source} of {source} is {head_map.name} of {target}")
-    echo(f"both score the same on {len(head_map.after)} conversations: {scores}")
-    echo(f"as a card: model: {target}, engine: vllm, engine_args: {{task: reward}}")

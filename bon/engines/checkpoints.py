@@ -22,8 +22,9 @@ _WITHOUT_LM_HEAD = re.compile(r"For((Sequence|Token)Classification|(Process)?Rew
 class Checkpoint:
     """`architecture` as in config.json; a `classifier` has a head of scores and writes no text.
 
-    `size` is its number of parameters and `kv_bytes` the bytes per token of its cache in 16 bits,
-    where config.json and local weights tell.
+    Where config.json and local weights tell: `size` is its number of parameters, `active` those
+    that each token uses, `bytes_per_parameter` what they take where they are quantized, and
+    `kv_bytes` the bytes per token of its cache.
     """
 
     model: str
@@ -31,6 +32,8 @@ class Checkpoint:
     reads_images: bool
     classifier: bool
     size: float | None
+    active: float | None
+    bytes_per_parameter: float | None
     kv_bytes: int | None
 
     def check_writes(self, fix: str) -> None:
@@ -54,13 +57,18 @@ def checkpoint(
     reads_images = any(map(_READS_IMAGES.search, config))
     if "auto_map" in config and not reads_images:  # code of its own may name its encoder otherwise
         reads_images = any(_file(model, revision, name) for name in _IMAGE_PROCESSORS)
+    text = config.get("text_config") or config
+    width = _bytes_per_parameter(config)
+    size = _parameters(model, config, width)
     return Checkpoint(
         model=model,
         architecture=architecture,
         reads_images=reads_images,
         classifier=bool(_WITHOUT_LM_HEAD.search(architecture)),
-        size=_parameters(model, config),
-        kv_bytes=_kv_bytes(config),
+        size=size,
+        active=None if size is None else max(size - _idle_parameters(text), 0.0),
+        bytes_per_parameter=width,
+        kv_bytes=_kv_bytes(text, config),
     )
 
 
@@ -88,17 +96,62 @@ def _file(model: str, revision: str | None, name: str, *, download: bool = False
         return None
 
 
-def _parameters(model: str, config: dict[str, Any]) -> float | None:
-    weights = Path(model).expanduser().glob("*.safetensors")
-    width = 4 if str(config.get("dtype") or config.get("torch_dtype")) == "float32" else 2
-    return sum(file.stat().st_size for file in weights) / width or None
+FOUR_BIT = 0.6
+"""Bytes per parameter of a 4-bit checkpoint: scales, and a vision encoder in 16 bits."""
 
 
-def _kv_bytes(config: dict[str, Any]) -> int | None:
-    text = config.get("text_config") or config
-    names = ("num_hidden_layers", "hidden_size", "num_attention_heads")
-    layers, hidden, heads = sizes = [text.get(name) or 0 for name in names]
-    if not all(isinstance(size, int) and size for size in sizes):
+def _bytes_per_parameter(config: dict[str, Any]) -> float | None:
+    """Return the bytes of a parameter of quantized weights; None if they are not quantized."""
+    found = config.get("quantization_config")
+    if not isinstance(found, dict):
         return None
-    width = text.get("head_dim") or hidden // heads
-    return int(2 * layers * (text.get("num_key_value_heads") or heads) * width * 2)
+    method = str(found.get("quant_method"))
+    groups = (found.get("config_groups") or {}).values()  # of compressed-tensors
+    bits = next((w.get("num_bits") for group in groups if (w := group.get("weights"))), None)
+    four = method in ("awq", "gptq", "mxfp4") or found.get("load_in_4bit")
+    bits = bits or found.get("bits") or found.get("w_bit") or (4 if four else 8)
+    return FOUR_BIT if bits == 4 else bits / 8
+
+
+def _parameters(model: str, config: dict[str, Any], width: float | None) -> float | None:
+    weights = Path(model).expanduser().glob("*.safetensors")
+    full = 4 if str(config.get("dtype") or config.get("torch_dtype")) == "float32" else 2
+    return sum(file.stat().st_size for file in weights) / (width or full) or None
+
+
+def _first(text: dict[str, Any], *names: str) -> int:
+    """Return the first number that is there: of a list, one per modality, its first."""
+    values = (value[0] if isinstance(value, list) and value else value
+              for name in names if (value := text.get(name)))  # fmt: skip
+    return next((value for value in values if isinstance(value, int)), 0)
+
+
+def _idle_parameters(text: dict[str, Any]) -> int:
+    """Return the parameters of the experts that a token does not use."""
+    experts = _first(
+        text, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"
+    )
+    used = _first(text, "num_experts_per_tok", "moe_k", "num_selected_experts")
+    width = _first(text, "moe_intermediate_size", "expert_dim", "intermediate_size")
+    layers = _first(text, "num_hidden_layers") - _first(text, "first_k_dense_replace")
+    idle = max(experts - used, 0) if used else 0
+    return layers * idle * 3 * _first(text, "hidden_size") * width
+
+
+_WITHOUT_CACHE = re.compile("linear|conv|mamba|recurrent")
+"""Layers whose state does not grow with the text."""
+
+
+def _kv_bytes(text: dict[str, Any], config: dict[str, Any]) -> int | None:
+    layers, heads = _first(text, "num_hidden_layers"), _first(text, "num_attention_heads")
+    if not (layers and heads and _first(text, "hidden_size")):
+        return None
+    if isinstance(kinds := text.get("layer_types"), list):
+        layers = sum(not _WITHOUT_CACHE.search(str(kind)) for kind in kinds)
+    if rank := _first(text, "kv_lora_rank"):  # latent attention has one vector for all heads
+        values = rank + _first(text, "qk_rope_head_dim")
+    else:
+        width = _first(text, "head_dim") or _first(text, "hidden_size") // heads
+        values = 2 * (_first(text, "num_key_value_heads") or heads) * width
+    scheme = (config.get("quantization_config") or {}).get("kv_cache_scheme") or {}
+    return layers * values * (1 if scheme.get("num_bits") == 8 else 2)

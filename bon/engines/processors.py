@@ -1,8 +1,8 @@
 """Loading checkpoints: the processor, with or without torchvision, and errors with their fix.
 
 Processors of models that also read video require torchvision, which must fit the installed torch
-exactly. Nothing here reads video: without torchvision the processor is loaded without its video
-half, and images go through transformers' Pillow-based code.
+exactly, and SmolVLM's num2words. Nothing here reads video: without these the processor is loaded
+without its video half, and images go through transformers' Pillow-based code.
 """
 
 import re
@@ -34,7 +34,7 @@ def load_processor(model: str, **kwargs: Any) -> Any:
     try:
         return AutoProcessor.from_pretrained(model, **kwargs)
     except (ImportError, ValueError) as error:
-        if "torchvision" not in str(error).lower():
+        if not re.search("torchvision|num2words", str(error), re.IGNORECASE):
             raise
     name = "check_argument_for_proper_class"
     check = getattr(ProcessorMixin, name)
@@ -43,8 +43,15 @@ def load_processor(model: str, **kwargs: Any) -> Any:
         return None if name == "video_processor" else check(self, name, argument)
 
     nothing = SimpleNamespace(from_pretrained=lambda *_, **__: None)
-    with patch(_VIDEO_PROCESSOR, nothing), patch.object(ProcessorMixin, name, check_all_but_video):
-        return AutoProcessor.from_pretrained(model, **kwargs)
+    with (
+        patch(_VIDEO_PROCESSOR, nothing),
+        patch.object(ProcessorMixin, name, check_all_but_video),
+        patch("transformers.models.smolvlm.processing_smolvlm.num2words", str),
+    ):
+        processor = AutoProcessor.from_pretrained(model, **kwargs)
+    if getattr(processor, "video_processor", nothing) is None:  # SmolVLM's template asks for these
+        processor.video_processor = SimpleNamespace(num_frames=None, fps=None, model_input_names=[])
+    return processor
 
 
 @contextmanager

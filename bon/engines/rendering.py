@@ -10,13 +10,26 @@ from bon.core.errors import BonError
 from bon.engines.base import ImagePart, Message
 from bon.engines.settings import ScoreAt
 
+
+class Marks(NamedTuple):
+    """What a template puts around a model's reasoning, and what ends reasoning at a limit."""
+
+    opening: str
+    closing: str
+    forced: str
+
+
 THINKING = (
-    ("<think>", "</think>"),  # Qwen, GLM, DeepSeek, Kimi K2.5
-    ("◁think▷", "◁/think▷"),  # Kimi-VL
-    ("<|channel>thought", "<channel|>"),  # Gemma 4
-    ("[THINK]", "[/THINK]"),  # Mistral
+    Marks("<think>", "</think>", "\n</think>\n\n"),  # Qwen, GLM, DeepSeek, Kimi K2.5
+    Marks("◁think▷", "◁/think▷", "\n◁/think▷\n\n"),  # Kimi-VL
+    Marks("<|channel>thought", "<channel|>", "\n<channel|>\n\n"),  # Gemma 4
+    Marks("[THINK]", "[/THINK]", "\n[/THINK]\n\n"),  # Mistral
+    Marks(  # gpt-oss
+        "<|channel|>analysis<|message|>",
+        "<|channel|>final<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
 )
-"""What templates put around a model's reasoning."""
 
 OPENING_TOKENS = 32
 """A reply that begins with reasoning says so within these."""
@@ -69,7 +82,7 @@ class Renderer:
             fix = "use an instruction-tuned checkpoint, or add a chat_template.jinja to it"
             raise BonError(f"model {model!r} has no chat template", fix)
         template = str(self._template.chat_template)
-        self.thinking = next((marks for marks in THINKING if marks[1] in template), None)
+        self.thinking = next((marks for marks in THINKING if marks.closing in template), None)
 
     def prompt(self, messages: tuple[Message, ...]) -> Rendered:
         """Render everything up to the assistant's reply."""
@@ -97,17 +110,18 @@ class Renderer:
         """Find the answer of a reply to a rendered prompt, after what the model thought.
 
         A reply thinks if its prompt ends with the template's opening mark, or if it begins with
-        it and the prompt does not end with the closing one, which switches thinking off.
+        a mark and the prompt does not end with the closing one, which switches thinking off.
         """
         if self.thinking is None:
             return Answer("", 0)
-        opening, closing = self.thinking
+        opening, closing, forced = self.thinking
         if not prompt.rstrip().endswith(opening):
             begin = self._decode(ids[:OPENING_TOKENS]).lstrip()
-            if prompt.rstrip().endswith(closing) or not begin.startswith(opening):
+            if prompt.rstrip().endswith(closing) or not begin.startswith((opening, closing)):
                 return Answer("", 0)
         text = self._decode(ids)
-        reasoning = text.strip().removeprefix(opening).partition(closing)[0].strip()
+        reasoning = text.strip().removeprefix(opening).partition(closing)[0]
+        reasoning = reasoning.removesuffix(forced.partition(closing)[0]).strip()
         if closing not in text:
             return Answer(reasoning, None)
         # The first tokens that hold the closing mark.
@@ -117,11 +131,21 @@ class Renderer:
         return Answer(reasoning, start)
 
     @cached_property
+    def marks_are_tokens(self) -> bool:
+        """Whether the marks are the same tokens in any text, as those added to a vocabulary are."""
+        assert self.thinking is not None
+        added = self._tokenizer.added_tokens_decoder
+        opening, closing = (
+            self._tokenizer(mark, add_special_tokens=False)["input_ids"]
+            for mark in self.thinking[:2]
+        )
+        return {opening[0], closing[0], closing[-1]} <= set(added)
+
+    @cached_property
     def closing_ids(self) -> list[int]:
         """Tokens that end the reasoning."""
         assert self.thinking is not None
-        closing = f"\n{self.thinking[1]}\n\n"
-        return list(self._tokenizer(closing, add_special_tokens=False)["input_ids"])
+        return list(self._tokenizer(self.thinking.forced, add_special_tokens=False)["input_ids"])
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))

@@ -156,12 +156,6 @@ class VllmFlags(EngineSettings):
     download_dir: str | None = speed(None, "folder of downloaded checkpoints")
 
 
-NO_THINKING_LIMIT = (
-    "vllm in this process cannot limit thinking alone (sampling.max_thinking_tokens)",
-    "set engine: openai with engine_args.serve: vllm, or let max_tokens limit thinking and answer",
-)
-
-
 class VllmSettings(Checkpoint):
     """Settings of `vllm`."""
 

@@ -18,7 +18,7 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 import vllm
 from vllm import PoolingParams, SamplingParams
-from vllm.config import PoolerConfig
+from vllm.config import PoolerConfig, ReasoningConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.pooling.scoring.io_processor import CrossEncoderIOProcessor
 from vllm.model_executor.model_loader.utils import get_model_cls
@@ -26,10 +26,12 @@ from vllm.platforms import current_platform
 from vllm.renderers.chat_utils import ChatTemplateConfig
 from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from bon.core.errors import BonError, EngineDied, Unsupported, suggestion
 from bon.core.images import downscale, open_image
+from bon.core.sampling import Sampling
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -48,7 +50,7 @@ from bon.engines.checkpoints import checkpoint
 from bon.engines.metering import note_cached
 from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Rendered, Renderer
-from bon.engines.settings import NO_THINKING_LIMIT, VllmSettings
+from bon.engines.settings import VllmSettings
 
 Task = Literal["generate", "reward"]
 
@@ -117,28 +119,38 @@ class VllmEngine(Engine):
                 pixels = {"max_pixels": self._max_pixels}
                 arguments["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
                 self._max_pixels = None  # the model's processor downscales
-            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+            self._renderer = Renderer(
+                self._processor,
+                model,
+                self._placeholder,
+                settings.chat_template_kwargs,
+                reads_images=kind is None or kind.reads_images,
+            )
+            marks = self._renderer.thinking if settings.task == "generate" else None
+            if marks and self._renderer.marks_are_tokens:
+                ends = ReasoningConfig(
+                    reasoning_start_str=marks.opening, reasoning_end_str=marks.forced.strip()
+                )
+                arguments = {"reasoning_config": ends} | arguments
+            # The context chooses how many sequences and tokens a step has: as many as `LLM` takes.
+            self._engine = AsyncLLM.from_engine_args(
+                AsyncEngineArgs(**arguments), usage_context=UsageContext.LLM_CLASS
+            )
         self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
-        self._renderer = Renderer(
-            self._processor,
-            model,
-            self._placeholder,
-            settings.chat_template_kwargs,
-            reads_images=kind is None or kind.reads_images,
-        )
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, the i-th with `seeds[i]`."""
         self._needs("generate")
-        if request.sampling.max_thinking_tokens is not None:
-            raise Unsupported(*NO_THINKING_LIMIT)
         rendered = self._renderer.prompt(request.messages)
         prompt = await self._prompt(rendered)
         greedy = request.sampling.temperature == 0  # vLLM refuses n > 1: all samples are the same
         runs = runs_of(request.seeds[:1] if greedy else request.seeds)
         outputs = await asyncio.gather(
-            *(self._complete(prompt, self._sampling(request, run[0], len(run))) for run in runs)
+            *(
+                self._complete(prompt, self._sampling(rendered.text, request, run[0], len(run)))
+                for run in runs
+            )
         )
         if self._caches_prefixes:
             for output in outputs:
@@ -223,7 +235,25 @@ class VllmEngine(Engine):
         model = get_model_cls(self._engine.model_config)
         return model.get_placeholder_str("image", number) or ""
 
-    def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
+    def _limits(self, prompt: str, sampling: Sampling) -> dict[str, int]:
+        """Return the limits on all tokens and, where it has one, on reasoning."""
+        marks, limit = self._renderer.thinking, sampling.max_thinking_tokens
+        if marks is None or limit is None:
+            return {"max_tokens": sampling.max_tokens}
+        if not self._renderer.marks_are_tokens:
+            problem = f"the thinking of {self._settings.model!r}: its marks are no tokens"
+            fix = "let max_tokens limit thinking and answer, or take engine: transformers"
+            raise Unsupported(f"vllm cannot limit {problem}", fix)
+        opened = prompt.rpartition(marks.opening)
+        begun = opened[2] if opened[1] and not opened[2].strip() else ""  # it counts these, too
+        more, closing = (
+            len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+            for text in (begun, marks.forced.strip())
+        )
+        most = limit + closing + sampling.max_tokens
+        return {"max_tokens": most, "thinking_token_budget": limit + more}
+
+    def _sampling(self, prompt: str, request: GenerateRequest, seed: int, count: int) -> Any:
         sampling = request.sampling
         return SamplingParams(
             n=count,
@@ -232,7 +262,7 @@ class VllmEngine(Engine):
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             min_p=0.0,
-            max_tokens=sampling.max_tokens,
+            **self._limits(prompt, sampling),
             stop=list(sampling.stop),
             logprobs=request.logprobs,  # 0: those of the sampled tokens alone
             presence_penalty=0.0,

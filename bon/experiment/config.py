@@ -130,6 +130,23 @@ IMPORTED = "imported"
 """Benchmark of experiments whose questions come with imported policies; prefix of their models."""
 
 
+def _versions() -> Any:
+    return Field(
+        None,
+        pattern=r"^(transformers|vllm)(,?(<|<=|==|>=|>)[0-9]+(\.[0-9]+)*)+$",
+        max_length=100,
+        description="versions of transformers or vllm",
+        examples=["transformers<4.49"],
+    )
+
+
+class Needs(Strict):
+    """The versions with which each engine can load a checkpoint."""
+
+    transformers: str | None = _versions()
+    vllm: str | None = _versions()
+
+
 class Card(Strict):
     """Settings that policies and rewarders share."""
 
@@ -165,6 +182,7 @@ class Card(Strict):
         description="the day its vendor stops serving it",
         examples=["2027-01-14"],
     )
+    needs: Needs = Field(Needs(), examples=[{"vllm": "transformers<4.49"}])
     tested: Text = ""
     notes: Text = ""
     elsewhere: Elsewhere | None = Field(None, alias="from")

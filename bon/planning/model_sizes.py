@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.engines import weights_entry
+from bon.engines.checkpoints import FOUR_BIT
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card
 from bon.work.stored_models import on_hub
@@ -28,8 +29,6 @@ PER_SEQUENCE = 8192
 
 MIN_CONTEXT = 4096
 PARALLEL_SIZES = (2, 4, 8)
-FOUR_BIT = 0.6
-"""Bytes per parameter of a 4-bit checkpoint: scales, and a vision encoder in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,12 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     if parameters is None:
         return None
     settings = _settings(card)
-    weights = parameters * _bytes_per_parameter(card, settings) / GIB
+    width = known.bytes_per_parameter if known is not None else None
+    weights = parameters * (width or _bytes_per_parameter(card, settings)) / GIB
     text_alone = known is not None and not known.reads_images
     kv_bytes = card.kv_bytes or (known.kv_bytes if known is not None else None)
-    kv_per_token = (kv_bytes or 0) / GIB
+    halved = str(settings.get("kv_cache_dtype")).startswith("fp8")
+    kv_per_token = (kv_bytes or 0) / (2 * GIB if halved else GIB)
     tokens = int(settings.get("max_model_len") or PER_SEQUENCE)
     limits_images = card.engine_args.get("max_pixels") or settings.get("mm_processor_kwargs")
     bounded = text_alone or limits_images
@@ -106,6 +107,15 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
         tokens=tokens,
         gpus={f"{size} GB": advice(size * card.gpu_memory_share - reserve) for size in GPUS},
     )
+
+
+def active_parameters(loaded: Loaded[Any]) -> float | None:
+    """Return the parameters that each token uses, by the card or else by the checkpoint's files."""
+    card: Card = loaded.card
+    if known := card.active or card.size:
+        return known
+    found = loaded.checkpoint()
+    return found.active if found is not None else None
 
 
 def _settings(card: Card) -> Mapping[str, Any]:

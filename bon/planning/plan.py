@@ -34,6 +34,7 @@ from bon.planning.model_sizes import (
     RESERVE_UNBOUND,
     GpuFit,
     Weights,
+    active_parameters,
     checkpoint_weights,
     fit_of,
     hub_cache,
@@ -63,7 +64,10 @@ PROMPT_FLOPS = 100e12
 REPLY_FLOPS = 20e12
 MIN_ROWS = 20
 SPREAD = 2.0
-"""Published throughputs lie within this factor of those two."""
+"""Published throughputs lie within this factor of those two (docs/measurements/planning.md)."""
+
+THINKING = 8192
+"""A card that allows as many tokens for one reply lets its model think, up to that limit."""
 
 _REPLIES = ", ".join(
     f"{count} tokens ({kind})" for kind, count in REPLY_TOKENS.items() if count > 1
@@ -76,7 +80,8 @@ ASSUMPTIONS = (
     f"text: as in the first {N_MEASURED} rows of a local dataset, {CHARACTERS} characters a token, "
     f"else {QUESTION_TOKENS} tokens per question and {CANDIDATE_TOKENS} per response of a pair; "
     f"{PROMPT_TOKENS} of judge instructions, {CANDIDATE_TOKENS} per candidate",
-    f"replies of judges: {_REPLIES}, at most max_tokens",
+    f"replies of judges: {_REPLIES}, at most max_tokens; models that think (max_thinking_tokens, "
+    f"or max_tokens from {THINKING:,}) take all that they may",
     "calls: all candidates of a question differ, so judge calls are an upper bound; equal texts "
     "are judged once, questions whose candidates are all right or all wrong are not judged",
     f"speed: a model of P parameters reads a token in 2P / {PROMPT_FLOPS:.0e} GPU seconds and "
@@ -264,7 +269,7 @@ class _Planner:
         assumed = (self.sizes.question_tokens(policy), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
-        _price(work, card, reads * prompt, work.to_do * min(reply, card.sampling.max_tokens))
+        _price(work, policy, reads * prompt, work.to_do * _limited(reply, card, work))
         return work
 
     def _rewarder(self, rewarder: Loaded[RewarderCard]) -> Work:
@@ -297,7 +302,7 @@ class _Planner:
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
         steps = STEPS if work.lengths == "assumed" and card.kind == "stepwise" else 1
         prompts = reads * prompt * steps * work.to_do / max(1, n_calls)
-        _price(work, card, prompts, work.to_do * min(reply, card.sampling.max_tokens) * steps)
+        _price(work, rewarder, prompts, work.to_do * _limited(reply, card, work) * steps)
         return work
 
     def _on_answers(self, model: Loaded[RewarderCard]) -> Work:
@@ -327,9 +332,7 @@ class _Planner:
         assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
         prompt, reply = self._lengths("judgements", model.spec, work, *assumed)
         calls = work.to_do
-        _price(
-            work, card, calls / card.votes * prompt, calls * min(reply, card.sampling.max_tokens)
-        )
+        _price(work, model, calls / card.votes * prompt, calls * _limited(reply, card, work))
         return work
 
     def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
@@ -395,15 +398,28 @@ def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tu
     return prompt, 1 if yes_no else REPLY_TOKENS.get(card.kind, 0)
 
 
-def _price(work: Work, card: Card, prompt_tokens: float, reply_tokens: float) -> None:
+def _limited(reply: float, card: PolicyCard | RewarderCard, work: Work) -> float:
+    """Return tokens of a reply with its reasoning, within the limits of its card."""
+    sampling = card.sampling
+    thinks = sampling.max_thinking_tokens or sampling.max_tokens >= THINKING
+    if reply and thinks and work.lengths == "assumed":
+        reply += sampling.max_new_tokens
+    return min(reply, sampling.max_new_tokens)
+
+
+def gpu_seconds(parameters: float, prompt_tokens: float, reply_tokens: float) -> float:
+    """Return the time that one GPU takes for so many tokens, if each uses so many parameters."""
+    return 2 * parameters * (prompt_tokens / PROMPT_FLOPS + reply_tokens / REPLY_FLOPS)
+
+
+def _price(work: Work, model: Loaded[Any], prompt_tokens: float, reply_tokens: float) -> None:
+    card: Card = model.card
     work.prompt_tokens, work.reply_tokens = round(prompt_tokens), round(reply_tokens)
     if price := card.price:
         paid = prompt_tokens * price.input_per_million
         work.dollars = (paid + reply_tokens * price.output_per_million) / 1e6
-    elif card.size is not None and card.placement.gpus:
-        operations = 2 * (card.active or card.size)
-        seconds = operations * (prompt_tokens / PROMPT_FLOPS + reply_tokens / REPLY_FLOPS)
-        work.gpu_hours = seconds / 3600
+    elif (parameters := active_parameters(model)) is not None and card.placement.gpus:
+        work.gpu_hours = gpu_seconds(parameters, prompt_tokens, reply_tokens) / 3600
 
 
 def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:

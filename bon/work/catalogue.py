@@ -19,6 +19,7 @@ from bon.experiment.prompts import absent
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.formats import FORMATS
 from bon.policies.prompting import question_block, render_prompt
+from bon.work.preflight import cannot_load
 from bon.work.setup import shipped_experiments
 
 Row = dict[str, Any]
@@ -90,7 +91,7 @@ def cards(role: Role) -> list[Row]:
                 "kind", "tested", "notes", "n", "votes", "cost",
             },
         )  # fmt: skip
-        rows.append({"card": name, **shown, "yaml": text})
+        rows.append({"card": name, **shown, "cannot_load": cannot_load(card), "yaml": text})
     return rows
 
 
@@ -184,8 +185,11 @@ def _card_row(card: Row) -> Row:
     size = card["size"]
     if size is not None:
         size = f"{size / 1e9:.3g}B" if size >= 1e9 else f"{size / 1e6:.3g}M"
-    run = not re.search(r"not run|tests run", card["tested"])
-    return row | {"size": size or "", "run": "yes" if run else "no"}
+    run = "no" if re.search(r"not run|tests run", card["tested"]) else "yes"
+    return row | {
+        "size": size or "",
+        "run": f"cannot: {card['cannot_load']}" if card["cannot_load"] else run,
+    }
 
 
 def _experiment_row(path: Path) -> Row:

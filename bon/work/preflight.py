@@ -3,15 +3,19 @@
 import os
 from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import date
+from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from bon.core.errors import BonError, some
 from bon.core.validation import together
 from bon.engines import ENGINES
-from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
+from bon.engines.settings import OpenAISettings
 from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
@@ -124,11 +128,13 @@ def _check_model(
     except BonError as error:
         yield error
         return
-    if card.engine == "vllm" and model.card.sampling.max_thinking_tokens:
-        reason, fix = NO_THINKING_LIMIT
-        yield BonError(f"card {card.name!r}: {reason}", fix)
     if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
+    if problem := cannot_load(card):
+        yield BonError(
+            f"card {card.name!r}: {card.model} {problem}",
+            "serve it in an environment of its own (engine: openai), or take another card",
+        )
     endpoint = settings if isinstance(settings, OpenAISettings) else None
     fixes = {
         name: f"pip install 'bon[{card.engine}]'" for name, *_ in ENGINES[card.engine].packages
@@ -153,6 +159,27 @@ def _check_model(
             "has none",
             "set placement.gpus: 0, or use a cluster with --ray-address",
         )
+
+
+def cannot_load(card: Card) -> str:
+    """Return what the card's engine needs and has not, by the versions that the card names."""
+    if not (line := getattr(card.needs, card.engine, None)):
+        return ""
+    needed = Requirement(line)
+    if needed.specifier.contains(found := _version(needed.name), prereleases=True):
+        return ""
+    return f"needs {line} on engine {card.engine}, and bon runs with {needed.name} {found}"
+
+
+def _version(package: str) -> str:
+    """Return the version of a package that is installed here, or the oldest that bon takes."""
+    for name in (package, f"{package}-cpu"):
+        with suppress(PackageNotFoundError):
+            return version(name)
+    bounds = (
+        one.specifier for one in map(Requirement, requires("bon") or ()) if one.name == package
+    )
+    return next(each.version for bound in bounds for each in bound if each.operator == ">=")
 
 
 def has_gpu() -> bool:

@@ -14,12 +14,13 @@ pytest.importorskip("transformers")
 from fake_endpoint import serve  # noqa: E402
 from test_architectures import alone, load, together  # noqa: E402
 from tiny_architectures import TEMPLATE, make_architecture  # noqa: E402
+from tiny_checkpoint import make_checkpoint  # noqa: E402
 
 from bon.core.errors import BonError, Unsupported  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message  # noqa: E402
-from bon.engines.rendering import THINKING, Renderer  # noqa: E402
+from bon.engines.rendering import THINKING, Marks, Renderer  # noqa: E402
 from bon.experiment.config import PolicyCard  # noqa: E402
 from bon.policies import generate  # noqa: E402
 
@@ -116,8 +117,9 @@ def test_a_reply_without_thinking_has_the_answers_limit(folder: Path) -> None:
     asyncio.run(built.close())
 
 
-@pytest.mark.parametrize(("opening", "closing"), THINKING)
-def test_marks_of_every_template(engine: Any, opening: str, closing: str) -> None:
+@pytest.mark.parametrize("marks", THINKING, ids=lambda marks: marks.closing)
+def test_marks_of_every_template(engine: Any, marks: Marks) -> None:
+    opening, closing, forced = marks
     tokenizer = engine.tokenizer
     before, tokenizer.chat_template = tokenizer.chat_template, TEMPLATE + f"{{# {closing} #}}"
     try:
@@ -127,6 +129,8 @@ def test_marks_of_every_template(engine: Any, opening: str, closing: str) -> Non
     for prompt, reply, reasoning, answer in (
         ("", f"{opening}\nA?{closing}\n\nB", "A?", "\n\nB"),
         (f"{opening}\n", f"A?\n{closing}B", "A?", "B"),
+        (f"{opening}\n", f"A?{forced}B", "A?", forced.partition(closing)[2] + "B"),
+        ("", f"{closing}B", "", "B"),
         (f"{opening}\n", "A? and so", "A? and so", None),
         (f"{opening}\n\n{closing}\n", f"{opening}own{closing} B", "", f"{opening}own{closing} B"),
         ("", "B", "", "B"),
@@ -136,6 +140,15 @@ def test_marks_of_every_template(engine: Any, opening: str, closing: str) -> Non
         thought, start = renderer.answer(prompt, ids)
         assert thought == reasoning
         assert (None if start is None else tokenizer.decode(ids[start:])) == answer
+
+
+def test_marks_may_be_tokens(engine: Any, tmp_path: Path) -> None:
+    assert not engine._renderer.marks_are_tokens
+    folder = make_checkpoint(tmp_path, added=("<think>", "</think>"))
+    (folder / "chat_template.jinja").write_text(TEMPLATE + SWITCH)
+    built = load(folder)
+    assert built._renderer.marks_are_tokens
+    asyncio.run(built.close())
 
 
 def test_endpoints_take_both_as_they_name_them() -> None:

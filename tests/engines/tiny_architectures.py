@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 HIDDEN = 64
+ERNIE_MARKS = ("START", "END", "PLACEHOLDER")
 SPECIAL = [
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
     *("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"),  # Qwen
@@ -28,6 +29,7 @@ SPECIAL = [
     *(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)),
     *("<|START_OF_IMG|>", "<|END_OF_IMG|>", "<|IMG_PATCH|>", "<|IMG_LINE_BREAK|>"),  # Aya
     *("TILE_GLOBAL", "TILE_1", "TILE_2", "TILE_3", "TILE_4"),
+    *(f"<|{kind}_{mark}|>" for kind in ("IMAGE", "VIDEO") for mark in ERNIE_MARKS),
     "<|image|>",  # Llama: last, because its embedding has one row more than its output
 ]
 
@@ -37,10 +39,17 @@ IMAGE_TOKEN = {
     "gemma3": "<image_soft_token>",
     "pixtral": "[IMG]",
     "idefics3": "<image>",
+    "smolvlm": "<image>",
+    "ernie4_5_vl_moe": "<|IMAGE_PLACEHOLDER|>",
     "aya_vision": "<image>",
     "llava_next": "<image>",
 }
 """What stands for an image, where it is not Qwen's."""
+ERNIE_TOKENS = {
+    f"{kind}_{name}": f"<|{kind.upper()}_{mark}|>"
+    for kind in ("image", "video")
+    for name, mark in zip(("start_token", "end_token", "token"), ERNIE_MARKS, strict=True)
+}
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -137,6 +146,9 @@ def architecture_processor(name: str) -> str:
         "qwen3_vl_moe": "Qwen3VLProcessor",
         "glm4v": "Glm4vProcessor",
         "idefics3": "Idefics3Processor",
+        "smolvlm": "SmolVLMProcessor",
+        "qwen4_exp": "Qwen3VLProcessor",
+        "ernie4_5_vl_moe": "Ernie4_5_VLMoeProcessor",
         "aya_vision": "AyaVisionProcessor",
         "llava_next": "LlavaNextProcessor",
     }.get(name, "LlavaProcessor")
@@ -155,8 +167,7 @@ def _qwen(kind: str, **text: Any) -> Callable[[dict[str, int]], Made]:
         },
         "Qwen3VL": QWEN3_VISION,
         "Qwen3VLMoe": QWEN3_VISION,
-        "Qwen3_5": {k: v for k, v in QWEN3_VISION.items() if k != "deepstack_visual_indexes"},
-    }[kind]
+    }.get(kind, {k: v for k, v in QWEN3_VISION.items() if k != "deepstack_visual_indexes"})
 
     def make(ids: dict[str, int]) -> Made:
         config = getattr(transformers, f"{kind}Config")(
@@ -325,21 +336,44 @@ def _glm4v(ids: dict[str, int]) -> Made:
     return "Glm4vForConditionalGeneration", config, place, {"image": image}
 
 
-def _idefics3(ids: dict[str, int]) -> Made:
-    config = transformers.Idefics3Config(
-        text_config={"model_type": "llama", **TEXT_CONFIG, "rope_parameters": ROPE},
-        vision_config=VISION_CONFIG,
-        image_token_id=ids["<image>"],
-        pad_token_id=ids["<|endoftext|>"],
+def _idefics(kind: str) -> Callable[[dict[str, int]], Made]:
+    def make(ids: dict[str, int]) -> Made:
+        config = getattr(transformers, f"{kind}Config")(
+            text_config={"model_type": "llama", **TEXT_CONFIG, "rope_parameters": ROPE},
+            vision_config=VISION_CONFIG,
+            image_token_id=ids["<image>"],
+            pad_token_id=ids["<|endoftext|>"],
+        )
+        image = {
+            "image_processor_type": f"{kind}ImageProcessor",
+            "size": {"longest_edge": 112},
+            "max_image_size": {"longest_edge": 56},
+            **NORMAL,
+        }
+        settings = {"image": image, "image_seq_len": 4}
+        return f"{kind}ForConditionalGeneration", config, "<image>", settings
+
+    return make
+
+
+def _ernie(ids: dict[str, int]) -> Made:
+    config = transformers.Ernie4_5_VLMoeConfig(
+        text_config={
+            **{**TEXT_CONFIG, "num_hidden_layers": 3},
+            **{"rope_parameters": {**ROPE, "mrope_section": [3, 3, 2]}, "moe_num_experts": 4},
+            **{"moe_k": 2, "moe_num_shared_experts": 1, "moe_intermediate_size": [32, 32]},
+        },
+        vision_config={**QWEN_VISION, "hidden_size": 32, "intermediate_size": 64, "patch_size": 14},
+        **{f"{name}_id": ids[token] for name, token in ERNIE_TOKENS.items()},
     )
     image = {
-        "image_processor_type": "Idefics3ImageProcessor",
-        "size": {"longest_edge": 112},
-        "max_image_size": {"longest_edge": 56},
+        "image_processor_type": "Ernie4_5_VLMoeImageProcessor",
+        **{"patch_size": 14, "merge_size": 2, "temporal_patch_size": 1},
+        "size": {"shortest_edge": 3136, "longest_edge": 100352},
         **NORMAL,
     }
-    settings = {"image": image, "image_seq_len": 4}
-    return "Idefics3ForConditionalGeneration", config, "<image>", settings
+    place = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
+    return "Ernie4_5_VLMoeForConditionalGeneration", config, place, {"image": image}
 
 
 def _aya_vision(ids: dict[str, int]) -> Made:
@@ -403,7 +437,14 @@ NEWER: dict[str, Callable[[dict[str, int]], Made]] = {
     "qwen3_5": _qwen("Qwen3_5", **LINEAR),
     "qwen3_vl_moe": _qwen("Qwen3VLMoe", **MOE),
     "glm4v": _glm4v,
-    "idefics3": _idefics3,
+    "qwen4_exp": _qwen(
+        "Qwen4Exp", **LINEAR, **MOE, shared_expert_intermediate_size=32, hc_count=2, hc_lowrank=8,
+        indexer_n_heads=2, indexer_kv_heads=1, indexer_head_dim=16, indexer_budget=16,
+        indexer_compress_ratio=4,
+    ),
+    "ernie4_5_vl_moe": _ernie,
+    "idefics3": _idefics("Idefics3"),
+    "smolvlm": _idefics("SmolVLM"),
     "aya_vision": _aya_vision,
     "llava_next": _llava_next,
     "lfm2_vl": _text_alone(
@@ -465,5 +506,6 @@ def _tokenizer(name: str) -> PreTrainedTokenizerFast:
             "boi_token": "<start_of_image>",
             "eoi_token": "<end_of_image>",
             "image_token": IMAGE_TOKEN.get(name, "<|image_pad|>"),
+            **(ERNIE_TOKENS if name == "ernie4_5_vl_moe" else {}),
         },
     )

@@ -7,6 +7,7 @@ writes one, for trying engines by hand.
 import io
 import json
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -46,10 +47,13 @@ TEXT = (
 ) * 4
 
 
-def make_checkpoint(folder: Path, seed: int = 0, head: bool = False) -> Path:
-    """Write a checkpoint; `head` adds a linear reward head as vLLM reads it."""
+def make_checkpoint(
+    folder: Path, seed: int = 0, head: bool = False, added: Sequence[str] = ()
+) -> Path:
+    """Write a checkpoint; `head` adds a linear reward head as vLLM reads it, `added` tokens."""
     torch.manual_seed(seed)
     tokenizer = _tokenizer()
+    tokenizer.add_tokens(list(added))
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
     config = Qwen2_5_VLConfig(
         text_config={

@@ -23,6 +23,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "Qwen3": {**TEXT_CONFIG, "rope_parameters": ROPE},
     "Llama": {**TEXT_CONFIG, "rope_parameters": ROPE},
     "Gemma2": {**TEXT_CONFIG, "query_pre_attn_scalar": 16, "sliding_window": 64},
+    "GptOss": {
+        **{**TEXT_CONFIG, "sliding_window": 16, "rope_parameters": ROPE},
+        **{"num_local_experts": 4, "num_experts_per_tok": 2},
+    },
     "GPT2": GPT2,
 }
 WRITERS = {

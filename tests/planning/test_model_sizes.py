@@ -1,14 +1,17 @@
 """What a plan says of GPU memory and of speed."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from bon.commands.plan_text import show_plan
+from bon.engines.checkpoints import checkpoint
 from bon.experiment.cards import load_policy, load_rewarder, shipped
-from bon.planning.model_sizes import GIB, GPUS, fit_of
-from bon.planning.plan import make_plan
+from bon.planning.dataset_sizes import CANDIDATE_TOKENS
+from bon.planning.model_sizes import GIB, GPUS, active_parameters, fit_of
+from bon.planning.plan import SPREAD, gpu_seconds, make_plan
 from bon.storage.store import Store
 from bon.work.setup import prepare
 
@@ -51,6 +54,83 @@ def test_a_mixture_of_experts_reads_with_the_parameters_that_are_active():
         for card in ("qwen3-vl-30b-a3b", {"card": "qwen3-vl-30b-a3b", "active": None})
     )
     assert sparse.gpu_hours == pytest.approx(dense.gpu_hours * 3.3 / 31)
+
+
+THIRTY = {  # Qwen3-VL-30B-A3B's, whose 31 billion parameters take 62 GB
+    **{"num_hidden_layers": 48, "hidden_size": 2048, "num_attention_heads": 32, "head_dim": 128},
+    **{"num_key_value_heads": 4, "num_experts": 128, "num_experts_per_tok": 8},
+    **{"moe_intermediate_size": 768, "intermediate_size": 6144},
+}
+HYBRID = {  # Qwen3.5-9B's: a cache in every fourth layer
+    **{"num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 16, "head_dim": 256},
+    **{"num_key_value_heads": 4},
+    "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 8,
+}
+LATENT = {  # Kimi-VL-A3B's, with one vector of 576 numbers a layer
+    **{"num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16},
+    **{"kv_lora_rank": 512, "qk_rope_head_dim": 64},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "quantization", "gigabytes", "size", "active", "kv_bytes"),
+    [
+        (THIRTY, None, 62, 31e9, 3.8e9, 98_304),
+        (THIRTY, {"quant_method": "fp8"}, 31, 31e9, 3.8e9, 98_304),
+        (THIRTY, {"quant_method": "awq", "bits": 4}, 18.6, 31e9, 3.8e9, 98_304),
+        (
+            HYBRID,
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 8}}},
+                "kv_cache_scheme": {"num_bits": 8},
+            },
+            9, 9e9, 9e9, 16_384,
+        ),
+        (HYBRID, None, 18, 9e9, 9e9, 32_768),
+        (LATENT, None, 32, 16e9, 16e9, 31_104),
+    ],
+)  # fmt: skip
+def test_what_a_checkpoint_needs_is_read_from_its_files(
+    text, quantization, gigabytes, size, active, kv_bytes, tmp_path
+):
+    config = {"architectures": ["AForCausalLM"], "text_config": text, "vision_config": {}}
+    config |= {"quantization_config": quantization} if quantization else {}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(int(gigabytes * 1e9))  # takes no space
+    found = checkpoint(str(tmp_path))
+    assert (found.size, found.active) == pytest.approx((size, active), rel=0.02)
+    assert found.kv_bytes == kv_bytes
+    card = {"name": "local", "model": str(tmp_path), "engine": "vllm", "placement": {"gpus": 1}}
+    needs = fit(card)
+    assert needs.weights == pytest.approx(gigabytes * 1e9 / GIB, rel=0.01)
+    halved = fit({**card, "engine_args": {"engine_args": {"kv_cache_dtype": "fp8"}}})
+    assert halved.kv_cache == needs.kv_cache / 2
+    loaded = load_policy(card, HERE)
+    assert active_parameters(loaded) == found.active
+
+
+def test_a_model_that_thinks_is_planned_with_all_that_it_may_think():
+    questions = {"benchmark": "mmmu_pro", "limit": 10}
+    limited = {"card": "qwen3-vl-8b", "sampling": {"max_thinking_tokens": 3000, "max_tokens": 500}}
+    for card, tokens in (
+        ("qwen3-vl-8b-thinking", 16_384), (limited, 3_500), ("qwen3-vl-8b", CANDIDATE_TOKENS),
+    ):  # fmt: skip
+        (work,) = make_plan(prepare({"policies": [card], "questions": questions}, HERE)).policies
+        assert work.reply_tokens == tokens * work.on_questions
+
+
+def test_published_rates_are_within_the_factor_of_what_is_planned():
+    text = (Path(__file__).parents[2] / "docs" / "measurements" / "planning.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| Q")]
+    assert len(rows) >= 5
+    for _, billions, gpus, prompt, reply, published, planned, *_ in rows:
+        seconds = gpu_seconds(
+            float(billions) * 1e9, *(float(n.replace(",", "")) for n in (prompt, reply))
+        )
+        assert float(planned) == pytest.approx(float(gpus) / seconds, rel=0.01)
+        assert 1 / SPREAD <= float(planned) / float(published) <= SPREAD
 
 
 def test_weights_and_cache_by_hand():

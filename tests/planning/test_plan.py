@@ -24,6 +24,7 @@ from bon.rewarders.item_judging import Protocol, max_calls, missing_calls
 from bon.running.start import start
 from bon.storage.store import Store
 from bon.work import preflight
+from bon.work.catalogue import listing
 from bon.work.preflight import check_models
 from bon.work.setup import find_experiment, prepare, read_experiment, shipped_experiments
 from bon.work.sources import GenerateSource
@@ -79,13 +80,24 @@ def test_a_model_that_its_vendor_retires(days, said, make_experiment, tmp_path):
         check_models(setup, ["judge"], here=True)
 
 
-def test_a_limit_on_thinking_that_vllm_lacks_is_said_before_it_loads(make_experiment, tmp_path):
+def test_a_checkpoint_that_these_versions_cannot_load_is_refused(make_experiment, tmp_path):
     experiment = make_experiment()
     judge = experiment["rewarders"][0]
-    judge.update(engine="vllm", engine_args={}, model="m", sampling={"max_thinking_tokens": 9})
-    setup = prepare(experiment, tmp_path)
-    with pytest.raises(BonError, match=r"cannot limit thinking alone .* -> set engine: openai wi"):
-        check_models(setup, ["judge"], here=False)
+    judge.update(engine="transformers", engine_args={}, model="owner/old")
+    for needs, refused in ((">=4.0", False), (">=4.0,<4.49", True)):
+        setup = prepare(
+            {
+                **experiment,
+                "rewarders": [{**judge, "needs": {"transformers": f"transformers{needs}"}}],
+            },
+            tmp_path,
+        )
+        found = [str(error) for error in preflight.mistakes(setup, ["judge"], here=True)]
+        said = "owner/old needs transformers>=4.0,<4.49 on engine transformers, and bon runs with"
+        assert any(said in error for error in found) is refused
+    rows = {row["name"]: row["run"] for row in listing("rewarders")}
+    assert rows["molmo-7b-judge"].startswith("cannot: needs transformers<4.49 on engine vllm")
+    assert rows["phi-3.5-vision-judge"] == "no"  # vLLM has code of its own
 
 
 def test_a_problem_of_several_cards_is_said_once(make_experiment, tmp_path, monkeypatch):

@@ -12,7 +12,6 @@ OURS = {
     "upstream:unified-reward-point": "pointwise",
     "upstream:unified-reward-think": "pairwise-scored",
     "upstream:unified-reward-think-qwen3vl": "pairwise-scored",
-    "upstream:mm-rlhf-reward": "critique",
     "upstream:omni-rrm": "pairwise-json",
 }
 

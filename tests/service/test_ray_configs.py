@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bon.experiment.cards import shipped
+from bon.dispatch.nodes import Node, check_width
+from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.config import Experiment
 from bon.service.online.selector import Selector
 from bon.service.settings import read_settings
@@ -21,7 +22,7 @@ CONFIGS = ROOT / "ray_configs"
 
 def test_every_yaml_file_is_read_somewhere_here():
     result = {str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml")}
-    kuberay = {f"kuberay/{name}.yaml" for name in ("rayjob", "networkpolicy")}
+    kuberay = {f"kuberay/{name}.yaml" for name in ("rayjob", "tensor-parallel", "networkpolicy")}
     assert result == kuberay | {"ray-cluster.yaml"} | {f"{name}.yaml" for name in SERVERS}
 
 
@@ -45,6 +46,17 @@ def test_the_cluster_launcher_file():
     config = yaml.safe_load((CONFIGS / "ray-cluster.yaml").read_text())
     jsonschema.validate(config, schema)
     assert config["head_node_type"] in config["available_node_types"]
+    assert config["docker"]["image"].endswith("/bon:gpu")  # of a registry
+    volume = config["docker"]["run_options"][2].removeprefix("-v ").split(":")[0]
+    assert any(
+        "nfs4" in command and volume in command for command in config["initialization_commands"]
+    )
+
+
+def test_the_image_has_the_cuda_of_its_lock():
+    base = re.search(r"nvidia/cuda:(\d+\.\d+)", (CONFIGS / "docker/Dockerfile.gpu").read_text())
+    lock = (CONFIGS / "docker/gpu.lock").read_text()
+    assert base[1] == re.search(r"^cuda-toolkit==(\d+\.\d+)", lock, re.MULTILINE)[1]
 
 
 def documents(name):
@@ -52,20 +64,38 @@ def documents(name):
     return {document["kind"]: document for document in result}
 
 
-def test_the_ray_job():
-    result = documents("rayjob.yaml")
-    check_pods(result["RayJob"]["spec"]["rayClusterSpec"])
+JOBS = ("rayjob", "tensor-parallel")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_ray_jobs(name):
+    result = documents(f"{name}.yaml")
+    cluster = result["RayJob"]["spec"]["rayClusterSpec"]
+    check_pods(cluster)
     experiment = yaml.safe_load(result["ConfigMap"]["data"]["experiment.yaml"])
     checked = Experiment.model_validate(experiment)
-    assert set(checked.rewarders) <= set(shipped("rewarders"))
     assert result["RayJob"]["spec"]["entrypoint"].startswith("bon run ")
+    claims = re.findall(r"claimName: ([\w-]+)", (CONFIGS / "kuberay" / f"{name}.yaml").read_text())
+    assert set(claims) == {result["PersistentVolumeClaim"]["metadata"]["name"]}
+    (group,) = cluster["workerGroupSpecs"]
+    (container,) = group["template"]["spec"]["containers"]
+    node = Node(*(int(container["resources"]["limits"][of]) for of in ("cpu", "nvidia.com/gpu")))
+    widest = 0
+    models = [load_policy(card, CONFIGS).card for card in checked.policies]
+    for card in (*models, *(load_rewarder(card, CONFIGS).card for card in checked.rewarders)):
+        check_width(card.name, card.placement, [node])
+        widest = max(widest, card.placement.gpus)
+        vllm_args = card.engine_args.get("engine_args", {})
+        assert card.placement.gpus == vllm_args.get("tensor_parallel_size", 1)
+    assert widest == node.gpus
 
 
 POLICY = documents("networkpolicy.yaml")["NetworkPolicy"]["spec"]
 CLOSED = POLICY["podSelector"]["matchLabels"]
 
 
-def test_the_network_policy_admits_no_pod_by_what_it_calls_itself():
+@pytest.mark.parametrize("name", JOBS)
+def test_the_network_policy_admits_no_pod_by_what_it_calls_itself(name):
     """Labels of pods count within namespaces whose pods are the operator's and this job's."""
     nodes, operator = POLICY["ingress"]
     assert nodes == {"from": [{"podSelector": POLICY["podSelector"]}]}
@@ -74,7 +104,7 @@ def test_the_network_policy_admits_no_pod_by_what_it_calls_itself():
         "kubernetes.io/metadata.name": "kuberay-system"
     }
     assert {8265, 52365} == {port["port"] for port in operator["ports"]}
-    policy, job = documents("networkpolicy.yaml"), documents("rayjob.yaml")
+    policy, job = documents("networkpolicy.yaml"), documents(f"{name}.yaml")
     own = policy["Namespace"]["metadata"]["name"]
     for document in (policy["NetworkPolicy"], *job.values()):
         assert document["metadata"]["namespace"] == own
@@ -82,9 +112,9 @@ def test_the_network_policy_admits_no_pod_by_what_it_calls_itself():
 
 
 def test_every_ray_that_ships_asks_for_a_token():
-    assert documents("rayjob.yaml")["RayJob"]["spec"]["rayClusterSpec"]["authOptions"] == {
-        "mode": "token"
-    }
+    for name in JOBS:
+        cluster = documents(f"{name}.yaml")["RayJob"]["spec"]["rayClusterSpec"]
+        assert cluster["authOptions"] == {"mode": "token"}
     launcher = yaml.safe_load((CONFIGS / "ray-cluster.yaml").read_text())
     commands = [*launcher["head_start_ray_commands"], *launcher["worker_start_ray_commands"]]
     starts = [command for command in commands if "ray start" in command]
@@ -113,7 +143,7 @@ def check_pods(cluster):
 
 STUBS = {
     "scontrol": "echo node1",
-    "srun": 'while [ "$1" != -w ]; do shift; done; shift 2; exec "$@"',
+    "srun": 'echo "srun $*" >> "$NOTES"; while [ "$1" != -w ]; do shift; done; shift 2; exec "$@"',
     "hostname": "echo 127.0.0.1",
     "ray": 'echo "ray $* $RAY_AUTH_MODE $RAY_AUTH_TOKEN $(stat -c %a $BON_RAY_FOLDER)" >> $NOTES; '
     'case $1 in start) sleep 3;; status) echo " node_1";; esac',
@@ -140,6 +170,8 @@ def test_the_slurm_script(tmp_path):
         notes = (tmp_path / "notes").read_text().splitlines()
         (tmp_path / "notes").unlink()
         (start,) = [line for line in notes if line.startswith("ray start")]
+        (step,) = [line for line in notes if line.startswith("srun") and "ray start" in line]
+        assert "--cpus-per-task=1" in step.split("ray start")[0]
         (run,) = [line for line in notes if line.startswith("bon run")]
         assert f"--temp-dir /tmp/bon-{job}/ray" in start
         *_, mode, token, folder = start.split()

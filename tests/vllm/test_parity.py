@@ -1,12 +1,10 @@
 """transformers, vLLM and a vLLM server say the same of the same checkpoint."""
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 found = find_spec("vllm")
 if found is None or found.origin is None:  # a folder of that name is not the package
@@ -19,7 +17,6 @@ from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message, ScoreRequest  # noqa: E402
 from bon.engines.metering import metered  # noqa: E402
-from tests.processes import command, descendants  # noqa: E402
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -221,39 +218,3 @@ def test_bad_engine_args(checkpoint: Path) -> None:
 def test_a_model_that_does_not_load(tmp_path: Path) -> None:
     with pytest.raises(BonError, match="failed to load"):
         build("vllm", {"model": str(tmp_path)})
-
-
-@pytest.mark.long
-def test_a_converted_head_scores_as_before(
-    tmp_path: Path, session: Any, flags: dict[str, Any]
-) -> None:
-    """TRL's value head with its bias, in vLLM: what it could not read before.
-
-    Its engine core, a process of its own that holds the memory, is gone once it is closed.
-    """
-    from safetensors.torch import save_file
-    from tiny_checkpoint import make_checkpoint
-
-    from bon.engines.hf.convert_head import convert_head
-
-    source = make_checkpoint(tmp_path / "source")
-    torch.manual_seed(5)
-    head = {"v_head.summary.weight": torch.randn(1, 128), "v_head.summary.bias": torch.ones(1) * 2}
-    save_file(head, source / "value_head.safetensors")
-    convert_head(source, tmp_path / "target")
-    before = build("transformers", {"model": str(source), "head": "auto"})
-    others = descendants([os.getpid()])
-    after = build(
-        "vllm", {"model": str(tmp_path / "target"), "task": "reward", "engine_args": flags}
-    )
-    requests = [score(index) for index in range(4)]
-    theirs, ours = (
-        session.all(*(engine.reward(request) for request in requests)) for engine in (before, after)
-    )
-    new = [each for each in descendants([os.getpid()]) if each not in others]
-    cores = [each for each in new if "EngineCore" in command(each)]
-    assert cores
-    session.all(before.close(), after.close())
-    assert not any(each.alive() for each in cores)
-    for mine, one in zip(ours, theirs, strict=True):
-        assert mine.score == pytest.approx(one.score, abs=2e-3)

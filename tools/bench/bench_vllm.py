@@ -132,18 +132,21 @@ def bon(model: str) -> tuple[Ask, Callable[[], Awaitable[None]]]:
 
 
 def bare(model: str, logprobs: bool) -> tuple[Ask, Callable[[], Awaitable[None]]]:
-    """What a script for the purpose does."""
+    """What a script for the purpose does, with as many sequences and tokens a step as `LLM`."""
     from PIL import Image
     from transformers import AutoProcessor
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.sampling_params import RequestOutputKind
+    from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
 
     processor = AutoProcessor.from_pretrained(model)
     # Chunks of a prompt and seeds do not go together on a CPU.
     arguments = {"generation_config": "vllm", "enable_chunked_prefill": False, **FLAGS}
-    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=model, **arguments))
+    engine = AsyncLLM.from_engine_args(
+        AsyncEngineArgs(model=model, **arguments), usage_context=UsageContext.LLM_CLASS
+    )
 
     async def ask(request: GenerateRequest) -> None:
         image, text = request.messages[0].parts

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import GenerationConfig
+from transformers import Cache, GenerationConfig
 
 from bon.core.sampling import Sampling
-from bon.engines.hf.shared_prefix import Tails, extend_inputs
+from bon.engines.hf.shared_prefix import Tails, extend_inputs, token_types
 from bon.engines.rendering import OPENING_TOKENS, Answer
 
 _SHRINK_AT = 0.85  # drop finished rows from the cache once at most this share is unfinished
@@ -105,9 +105,8 @@ def likelihoods(
     target = torch.tensor([[*ids, *[pad_id] * (width - len(ids))] for ids in responses])
     mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
     more = {"input_ids": target.to(device), "attention_mask": mask.to(device)}
-    zeros = torch.zeros_like(more["input_ids"])
-    more |= {"mm_token_type_ids": zeros, "token_type_ids": zeros}
-    inputs |= {key: torch.cat([inputs[key], more[key]], -1) for key in more if key in inputs}
+    more |= dict.fromkeys(token_types(inputs), torch.zeros_like(more["input_ids"]))
+    inputs |= {key: torch.cat([inputs[key], more[key]], -1) for key in more}
     if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
         crossing = inputs["cross_attention_mask"]
         added = crossing[:, -1:].expand(-1, width, -1, -1)
@@ -229,7 +228,7 @@ def _prefill(
     output = model(**inputs, return_dict=True)
     if tails is None:
         return input_ids, kwargs, output
-    kwargs = _without_pixels({**kwargs, "past_key_values": output.past_key_values})
+    kwargs = _without_pixels(kwargs)
     rows = torch.tensor(tails.prefixes, device=input_ids.device)
     _select(kwargs, rows, input_ids.shape[0])
     ids, mask = tails.tensors(pad_id, input_ids.device)
@@ -254,7 +253,7 @@ def _decode(
     kwargs = model._update_model_kwargs_for_generation(output, kwargs, **flag)
     # Later steps need no pixels, and of per-token inputs the last column.
     kwargs = _without_pixels(kwargs)
-    for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
+    for key in ("position_ids", *token_types(kwargs)):
         if isinstance(kwargs.get(key), torch.Tensor):
             kwargs[key] = kwargs[key][..., -1:]
     keep = torch.tensor(plan.prompts, device=input_ids.device)
@@ -328,10 +327,14 @@ def _without_pixels(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _select(kwargs: dict[str, Any], rows: torch.Tensor, size: int) -> None:
     """Keep (or repeat) these of the `size` rows of the cache and of every per-row input."""
-    kwargs["past_key_values"].reorder_cache(rows)  # which every kind of layer has
-    for key, value in kwargs.items():
-        if isinstance(value, torch.Tensor):
-            # Positions may be [axes, rows, length]; everything else has its rows first.
-            dim = value.dim() - 2 if key == "position_ids" else 0
-            if value.dim() > 1 and value.shape[dim] == size:
-                kwargs[key] = value.index_select(dim, rows.to(value.device))
+    caches = [value for value in kwargs.values() if isinstance(value, Cache)]
+    for cache in caches:  # whose name depends on the version of transformers
+        cache.reorder_cache(rows)  # which every kind of layer has
+    owners = [kwargs, *(cache.__dict__ for cache in caches)]  # Qwen4-Exp's cache has positions
+    for inputs in owners:
+        for key, value in inputs.items():
+            if isinstance(value, torch.Tensor):
+                # Positions may be [axes, rows, length]; everything else has its rows first.
+                dim = value.dim() - 2 if key == "position_ids" else 0
+                if value.dim() > 1 and value.shape[dim] == size:
+                    inputs[key] = value.index_select(dim, rows.to(value.device))

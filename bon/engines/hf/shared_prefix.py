@@ -130,7 +130,13 @@ def extend_inputs(kwargs: dict[str, Any], mask: torch.Tensor, cached: int) -> di
     extended["attention_mask"] = torch.cat([earlier, mask], -1)
     if isinstance(at := kwargs.get("position_ids"), torch.Tensor):
         extended["position_ids"] = torch.cat([at, at[..., -1:] + mask.cumsum(-1)], -1)
-    for name in ("token_type_ids", "mm_token_type_ids"):
-        if isinstance(types := kwargs.get(name), torch.Tensor):
-            extended[name] = torch.cat([types, types.new_zeros(rows, width)], -1)
+    for name in token_types(kwargs):
+        types = kwargs[name]
+        extended[name] = torch.cat([types, types.new_zeros(rows, width)], -1)
     return extended
+
+
+def token_types(inputs: dict[str, Any]) -> list[str]:
+    """Return the names of inputs that say of every token whether it stands for an image."""
+    named = [name for name in inputs if name.endswith("token_type_ids")]
+    return [name for name in named if isinstance(inputs[name], torch.Tensor)]

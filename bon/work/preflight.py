@@ -168,7 +168,7 @@ def cannot_load(card: Card) -> str:
     needed = Requirement(line)
     if needed.specifier.contains(found := _version(needed.name), prereleases=True):
         return ""
-    return f"needs {line} on engine {card.engine}, and bon runs with {needed.name} {found}"
+    return f"needs {line} ({needed.name} here: {found})"
 
 
 def _version(package: str) -> str:

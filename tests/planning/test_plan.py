@@ -93,10 +93,10 @@ def test_a_checkpoint_that_these_versions_cannot_load_is_refused(make_experiment
             tmp_path,
         )
         found = [str(error) for error in preflight.mistakes(setup, ["judge"], here=True)]
-        said = "owner/old needs transformers>=4.0,<4.49 on engine transformers, and bon runs with"
+        said = "owner/old needs transformers>=4.0,<4.49 (transformers here: "
         assert any(said in error for error in found) is refused
     rows = {row["name"]: row["run"] for row in listing("rewarders")}
-    assert rows["molmo-7b-judge"].startswith("cannot: needs transformers<4.49 on engine vllm")
+    assert rows["molmo-7b-judge"].startswith("cannot: needs transformers<4.49 (transformers here: ")
     assert rows["phi-3.5-vision-judge"] == "no"  # vLLM has code of its own
 
 

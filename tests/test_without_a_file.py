@@ -1,5 +1,7 @@
 """An experiment of options alone: what it runs, the file it leaves, and completion of its words."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -123,12 +125,22 @@ def test_no_flag_has_a_type(folder):
         assert "<bool>" not in bon(folder, *command, "--help")[1]
 
 
-def test_tab_completes_commands_options_and_cards(folder):
-    """In bash, with the script that `--show-completion` prints."""
-    setup = f"PATH={Path(BON).parent}:$PATH; PS1='ready> '\n"
-    terminal = Terminal(["bash", "--norc", "-i"], cwd=folder, TERM="dumb")
-    terminal.press(setup.encode())
-    terminal.press(b'eval "$(bon --show-completion bash)"; echo do"ne"\n')
+@pytest.mark.parametrize(
+    ("shell", "load"),
+    [
+        (["bash", "--norc", "-i"], 'PS1="ready> "; eval "$(bon --show-completion)"'),
+        (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -D; eval "$(bon --show-completion)"'),
+        (["fish", "--no-config", "-i"], "bon --show-completion | source"),
+    ],
+)
+def test_tab_completes_commands_options_and_cards(folder, shell, load):
+    """With the script that `--show-completion` prints in each shell."""
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"needs {shell[0]}")
+    path = f"{Path(BON).parent}:{os.environ['PATH']}"
+    kind = "dumb" if shell[0] == "bash" else "xterm"
+    terminal = Terminal(shell, cwd=folder, columns=120, TERM=kind, PATH=path, HOME=str(folder))
+    terminal.press(f'{load}; echo do"ne"\n'.encode())
     terminal.wait_until(lambda: "done" in terminal.text)
     for typed, whole in (
         ("bon stat", "bon status"),

@@ -20,7 +20,7 @@ from bon.core.errors import BonError
 from bon.core.ledger import Ledger
 from bon.dispatch.listeners import Watch
 from bon.service import pages
-from bon.service.api import openai, operations, rewards, validations
+from bon.service.api import metrics, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
 from bon.service.api.rewards import QuestionSets, read_set
 from bon.service.online.backend import RETRY_SECONDS
@@ -35,7 +35,7 @@ from bon.service.settings import Settings
 log = logging.getLogger("bon.service")
 WATCH_SECONDS = 2.0
 PATIENCE_SECONDS = 2.0
-ROUTES = (validations, openai, rewards, operations, pages, reports, sign_in, annotate)
+ROUTES = (validations, openai, rewards, operations, metrics, pages, reports, sign_in, annotate)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -86,6 +86,7 @@ def create_app(service: Service) -> FastAPI:
     add_error_handlers(app, render.wants_page, render.error_page)
     app.add_middleware(Guard, settings=settings, tokens=service.tokens)
     app.state.service, app.state.online, app.state.question_sets = service, selector, sets
+    app.state.metrics = metrics.Metrics(service, selector)
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
     for part in ROUTES:
         app.include_router(part.router)

@@ -102,6 +102,10 @@ class InProcess:
         """Whether all models are loaded."""
         return not self._loading.reasons
 
+    def length(self) -> int:
+        """Return how many requests are worked on or wait."""
+        return self.queue.length
+
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
         """Wait for a place, then run; 503 for a model that failed to load, or has died."""
         if self._loading.tried.is_set() and model in self._loading.reasons:
@@ -163,6 +167,10 @@ class RayActors:
         """Whether an actor of every group has loaded its models."""
         return all(pool.loaded for pool in self._pools)
 
+    def length(self) -> int:
+        """Return how many requests are worked on or wait, of all groups."""
+        return sum(pool.queue.length for pool in self._pools)
+
     async def close(self) -> None:
         """End the actors, and disconnect from a Ray that was reached or started here."""
         import ray
@@ -194,7 +202,7 @@ class _Pool:
         self.loaded: set[Any] = set()
         self._loading: dict[Any, _Loading] = {}
         self._replicas = scaling.max_replicas
-        self._queue = Queue(scaling, self._replicas)
+        self.queue = Queue(scaling, self._replicas)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, ledger: Any = None) -> None:
@@ -214,7 +222,7 @@ class _Pool:
         import ray
         from ray.exceptions import RayActorError, RayError
 
-        async with self._queue.place():
+        async with self.queue.place():
             able = [a for a in self.load if model not in self._loading[a].reasons]
             if not able:
                 reasons = [each.reasons.get(model) for each in self._loading.values()]

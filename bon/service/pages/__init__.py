@@ -54,7 +54,14 @@ def list_page(
     return page(
         request,
         "list.html.jinja",
-        rows=[{**views.summary(row), "share": _share(row, service.directory(row))} for row in rows],
+        rows=[
+            {
+                **views.summary(row),
+                "share": _share(row, service.directory(row)),
+                "dollars": service.ledger.committed(spec=row.id),
+            }
+            for row in rows
+        ],
         counts=service.jobs.counts(),
         state=known or "",
         text=text,

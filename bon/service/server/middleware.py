@@ -272,6 +272,7 @@ class Guard:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "") or "other"
+        scope["app"].state.metrics.requests.labels(route, status).observe(seconds)
         who = scope["identity"].name if scope["identity"] else "-"
         extra = {"status": status, "seconds": round(seconds, 4), "route": route, "identity": who}
         path = _SIGNATURE.sub("-", scope["path"])[:LOGGED_CHARS]

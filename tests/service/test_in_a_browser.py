@@ -122,6 +122,9 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
         expect(page.locator("#progress-note")).to_be_hidden()
         expect(page.locator("#curves svg")).to_have_count(2)
         expect(page.locator("#curves")).to_contain_text("judging candidates 3")
+        expect(page.locator("#curves")).not_to_contain_text("−")  # an axis begins at 0
+        expect(page.locator("#curves")).to_contain_text("6 s")
+        expect(page.locator("#phase")).to_have_text("judging candidates")
         expect(page.locator("#left")).to_have_text("at most 4 s left")
     (directory / "report.html").write_text("of a run before")
     jobs = Jobs(server.folder / "data" / "service.sqlite")

@@ -66,6 +66,11 @@ def progress(validation: Validation, directory: Path) -> dict[str, Any]:
     if validation.state not in ("running", "cancelling"):
         view |= {"phase": validation.state, "seconds_left": None}
     waiting = validation.state == "running" and not any(row["rate"] for row in view["stages"])
+    if view["phase"] == "computing":
+        at_work = [
+            row["label"] for row in view["stages"] if row["rate"] and row["done"] < row["total"]
+        ]
+        view["phase"] = " and ".join(at_work) or "loading models"
     view["note"] = STARTING if waiting and view["phase"] != "analysing" else ""
     return view
 

@@ -10,24 +10,23 @@ function shape(tag, attributes, text) {
 
 const brief = (value) => Number(value.toPrecision(3)).toLocaleString("en-GB").replace("-", "−");
 
-// A chart with a line for each name; a point is [x, y].
-function chart(title, unit, lines) {
+// A chart with a line for each name, from 0 on; a point is [seconds, y].
+function chart(title, lines) {
   const points = lines.flatMap((line) => line.points);
   if (points.length < 2) return null;
   const ys = points.map((point) => point[1]);
   const right = Math.max(...points.map((point) => point[0]));
-  let low = Math.min(...ys), high = Math.max(...ys);
-  if (low === high) { low -= 1; high += 1; }
+  const high = Math.max(...ys) || 1;
   const x = (value) => 44 + 290 * value / (right || 1);
-  const y = (value) => 132 - 120 * (value - low) / (high - low);
+  const y = (value) => 132 - 120 * value / high;
   const last = lines.filter((line) => line.points.length)
     .map((line) => [line, `${line.name} ${brief(line.points.at(-1)[1])}`.trim()]);
   const drawing = shape("svg", { viewBox: "0 0 344 152", role: "img", "aria-label": `${title}, last: ${last.map(([, text]) => text).join(", ")}` });
-  for (const value of [low, (low + high) / 2, high]) {
+  for (const value of [0, high / 2, high]) {
     drawing.append(shape("line", { class: "grid", x1: 44, x2: 334, y1: y(value), y2: y(value) }),
       shape("text", { x: 38, y: y(value) + 4, "text-anchor": "end" }, brief(value)));
   }
-  drawing.append(shape("text", { x: 334, y: 148, "text-anchor": "end" }, `${brief(right)} ${unit}`));
+  drawing.append(shape("text", { x: 334, y: 148, "text-anchor": "end" }, duration(right)));
   lines.forEach((line, index) => {
     drawing.append(shape("polyline", { class: `s${index % 7}`, points: line.points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ") }));
   });
@@ -37,11 +36,11 @@ function chart(title, unit, lines) {
 
 function drawProgress(curve) {
   const names = Object.keys(curve.at(-1) || {}).filter((name) => name !== "seconds");
-  const done = names.map((name) => ({ name, points: curve.map((row) => [row.seconds / 60, row[name] || 0]) }));
+  const done = names.map((name) => ({ name, points: curve.map((row) => [row.seconds, row[name] || 0]) }));
   const window = Math.max(1, Math.floor(curve.length / 12)); // points, so that the rate is smooth
   const rates = done.map(({ name, points }) => ({ name, points: points.slice(window)
-    .map(([at, value], i) => [at, (value - points[i][1]) / (60 * (at - points[i][0]) || 1)]) }));
-  $("curves").replaceChildren(...[chart("items done", "min", done), chart("items per second", "min", rates)].filter(Boolean));
+    .map(([at, value], i) => [at, (value - points[i][1]) / ((at - points[i][0]) || 1)]) }));
+  $("curves").replaceChildren(...[chart("items done", done), chart("items per second", rates)].filter(Boolean));
 }
 
 if ($("curves")) drawProgress(JSON.parse($("curves").dataset.curve));

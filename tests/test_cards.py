@@ -121,9 +121,6 @@ def test_a_wrong_setting_is_refused_when_the_card_is_read(card):
         BonError, match=r"card 'mine': engine 'echo': unknown key 'acuracy' -> .*'acc"
     ):
         load_policy({"card": card.name, "engine_args": {"acuracy": 1}}, card.parent)
-    openai = {"engine": "openai", "model": "m", "engine_args": {"base_url": "http://x/v1"}}
-    with pytest.raises(BonError, match="openai': revision without serve -> add serve"):
-        load_policy({"card": card.name, **openai, "revision": "main"}, card.parent)
 
 
 def test_another_engine_does_not_get_the_old_ones_arguments(card):

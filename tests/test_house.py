@@ -244,7 +244,7 @@ TESTS = {
     if path != Path(__file__)
 }
 ACTIONS = """
-    client,convert-head,curate freeze,curate label,export,prompts pull,serve,show,
+    client,convert-head,curate freeze,export,prompts pull,serve,show,
     token add,token list,token revoke
 """
 """Commands that print no results."""

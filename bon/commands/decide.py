@@ -210,19 +210,18 @@ def regrade(
     questions: options.Questions = "",
     labels: Annotated[
         Path | None,
-        Option(help="Labels of a run's answers: a table, or a folder of bon calibrate --next."),
+        Option(help="Labels of a run's answers: a table, such as next.csv of bon calibrate."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare accuracy across answer extractors on the same responses, or a grader with labels."""
     from bon.commands.decide_text import grader_text, regrade_text
-    from bon.curating.labelling.single_answers import labels_of_answers
     from bon.importing.import_files import refuse_unused
     from bon.running.labelled_votes import check_columns, labels_of
     from bon.running.regrade import against_labels, extractors, regrade_files
 
     of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
-    if of_run and not (labels and labels.is_file()):
+    if of_run and not labels:
         refuse_unused("a run's responses are read", columns=columns)
     if of_run:
         refuse_unused("a run holds its questions", format=form, questions=questions)
@@ -232,9 +231,7 @@ def regrade(
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
         names = options.columns_of(columns)
         check_columns(names, [], [labels])
-        is_table = not labels.is_dir()
-        table = labels_of(labels, names, None) if is_table else labels_of_answers(labels, None)
-        check = against_labels(files[0], table)
+        check = against_labels(files[0], labels_of(labels, names, None))
         emit(check, lambda: grader_text(check), as_json)
         return
     chosen = extractors(extractor or ["all"], pattern)

@@ -203,7 +203,7 @@ ROLE_READ = {
 }  # fmt: skip
 ROLE_SUBMIT = {
     "POST /v1/validations", "DELETE /v1/validations/{key}",
-    *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume", "extend")),
+    *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume")),
     *(f"POST /v1/{what}" for what in ("score", "rank", "chat/completions")),
     "GET /v1/models", "GET /v1/models/{name}",
     "POST /get_reward",

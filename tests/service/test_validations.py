@@ -60,16 +60,6 @@ def test_a_validation_from_submission_to_deletion(running, settings):
     assert written == experiment()
     assert "12 questions" in running.get(f"/v1/validations/{key}/log").text
 
-    # Extending computes only what is missing.
-    before = rows(settings.runs / key)
-    more = {"n": 6, "rewarders": [{"name": "late", "kind": "scalar", "engine": "echo"}]}
-    extended = running.post(f"/v1/validations/{key}/extend", json=more)
-    assert extended.status_code == 202, extended.text
-    assert wait_for(running, key, "done")["counts"]["candidates"] == 72
-    after = rows(settings.runs / key)
-    for table in before:
-        assert set(before[table]) < set(after[table])
-
     assert running.delete(f"/v1/validations/{key}").status_code == 204
     assert running.get(f"/v1/validations/{key}").status_code == 404
     assert not (settings.runs / key).exists()
@@ -84,7 +74,6 @@ def test_cancel_keeps_what_was_computed_and_resume_goes_on(running, settings):
     while not running.get(f"/v1/validations/{key}").json()["counts"]["candidates"]:
         time.sleep(0.2)
     assert running.delete(f"/v1/validations/{key}").status_code == 409
-    assert running.post(f"/v1/validations/{key}/extend", json={"n": 8}).status_code == 409
     assert running.post(f"/v1/validations/{key}/cancel").status_code == 202
     wait_for(running, key, "cancelled")
     kept = rows(settings.runs / key)
@@ -184,13 +173,3 @@ def test_pages_of_the_list(client):
     assert rest["next"] is None
     named = client.get("/v1/validations", params={"text": "RUN 2"}).json()["validations"]
     assert [row["id"] for row in named] == [keys[2]]
-
-
-def test_extending_by_nothing_changes_nothing(client):
-    key = client.post("/v1/validations", json=experiment()).json()["id"]
-    with client.app.state.service.jobs.write() as db:
-        db.execute("UPDATE validations SET state = 'done' WHERE id = ?", (key,))
-    answer = client.post(f"/v1/validations/{key}/extend", json={})
-    assert answer.status_code == 422
-    assert "nothing to add" in answer.json()["error"]["message"]
-    assert client.get(f"/v1/validations/{key}").json()["state"] == "done"

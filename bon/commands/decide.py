@@ -73,7 +73,6 @@ def gate(
 def compare(
     before: options.Directory,
     after: Annotated[Path, Argument(help="Run directory to compare with it.")],
-    rewarder: Annotated[str | None, Option(help="Compare only this rewarder.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare the accuracy of rewarders' choices between two runs, and list changed questions."""
@@ -81,10 +80,6 @@ def compare(
     from bon.commands.decide_text import comparison_text
 
     differences = run_differences(_choices(before), _choices(after))
-    if rewarder is not None:
-        differences = tuple(row for row in differences if row.rewarder == rewarder)
-        if not differences:
-            raise BonError(f"{rewarder!r} is not in both runs", "leave --rewarder out to see all")
     emit(differences, lambda: comparison_text(differences), as_json)
 
 

@@ -302,12 +302,6 @@ def test_what_would_change_an_answer_is_refused_and_not_ignored(online):
     assert online.post("/v1/chat/completions", json={**body, **plain}).status_code == 200
 
 
-def test_one_model_by_its_name(online):
-    for row in online.get("/v1/models").json()["data"]:
-        assert online.get(f"/v1/models/{row['id']}").json() == row
-    assert online.get("/v1/models/bon/policy/nobody").status_code == 404
-
-
 def test_the_pixels_of_a_request_are_counted_together(online):
     image = io.BytesIO()
     Image.new("1", (8000, 5000)).save(image, "PNG")  # 40 million pixels in 5 KB

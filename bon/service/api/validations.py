@@ -135,12 +135,6 @@ def delete(validation: Own, request: Request, service: Parts) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/validations/{key}/experiment")
-def experiment(validation: Existing) -> Response:
-    """Return the experiment as YAML, for `bon run` or to submit again."""
-    return PlainTextResponse(as_yaml(validation.experiment), media_type="application/yaml")
-
-
 @router.get("/validations/{key}/results")
 def results(validation: Existing, service: Parts) -> Response:
     """Return results.json as docs/results.md describes it."""
@@ -153,19 +147,15 @@ def results(validation: Existing, service: Parts) -> Response:
 @router.get("/validations/{key}/tables/{table}")
 def table(
     validation: Existing,
-    table: Literal[(*views.TABLES, *views.SUMMARIES)],  # type: ignore[valid-type]
+    table: Literal[views.TABLES],  # type: ignore[valid-type]
     service: Parts,
-    format: Literal["csv", "json", "parquet"] = "csv",
+    format: Literal["csv", "parquet"] = "csv",
 ) -> Response:
-    """Return a table: the run's own, also while it runs, or a part of its results."""
+    """Return a table of the run, also while it runs."""
     try:
         frame = views.table(service.directory(validation), table)
     except (BonError, OSError):
-        fix = "wait until its state is done" if table in views.SUMMARIES else ""
-        raise ApiError(404, f"{validation.id} has no table {table} yet", fix) from None
-    if format == "json":
-        text = frame.to_json(orient="records", double_precision=15)
-        return Response(text, media_type="application/json")
+        raise ApiError(404, f"{validation.id} has no table {table} yet") from None
     headers = {"content-disposition": f'attachment; filename="{validation.id}-{table}.{format}"'}
     from bon.analysis.artifacts import csv_text  # slow to import
 

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 STARTING = "Ray and the models are starting; the first answers can take a minute."
 TABLES = ("questions", "candidates", "pairs", "judgements", "rewarders")
 """The analysis tables of a run."""
-SUMMARIES = {
-    "policies": "policies",
-    "best_of_n": "best_of_n",
-    "benchmarks": "reward_benchmark",
-    "correlations": "correlations",
-}
-"""Files in the run's tables/ by name."""
 SLOW = 0.05  # seconds of a core
 _counts: dict[tuple[str, int], tuple[dict[str, Any], float]] = {}
 """Counts of a validation's attempt and the time until which they are shown again."""
@@ -118,13 +111,9 @@ def _count(directory: Path) -> dict[str, Any]:
 
 
 def table(directory: Path, name: str) -> "pd.DataFrame":
-    """Return an analysis table of a run, or one of its results' tables."""
-    import pandas as pd
-
+    """Return an analysis table of a run."""
     from bon.work.run_tables import run_tables
 
-    if name in SUMMARIES:
-        return pd.read_parquet(directory / "tables" / f"{SUMMARIES[name]}.parquet")
     with Store(directory, readonly=True) as store:
         frame: pd.DataFrame = getattr(run_tables(open_run(store), store), name)
         return frame

@@ -95,7 +95,8 @@ def _draw(votes: "pd.DataFrame", count: int, seed: int, source: Path, folder: Pa
         raise BonError("--next needs one rewarder", "name it: --rewarder NAME")
     if (path := folder / "next.csv").exists():
         raise BonError(f"{path} may hold labels already", "draw into another folder: --out")
-    drawn = next_items(judges[0], count, seed)
+    # Neither its strata nor their order, which tell what the judge said.
+    drawn = next_items(judges[0], count, seed).drop(columns="stratum").sort_values("item")
     texts = votes.drop_duplicates("item").set_index("item")[["text", "other"]]
     drawn = drawn.join(texts, on="item")
     if source.is_dir():

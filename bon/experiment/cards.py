@@ -190,6 +190,9 @@ def _load(
         settings = read_settings("none", {})
     else:
         settings = read_settings(card.engine, _engine_arguments(card), where)
+        if card.engine == "openai" and card.revision:
+            fix = "start the server with it, and set revision: null"
+            raise BonError(f"{where}: an endpoint takes no revision", fix)
     return Loaded(card, path.parent, prompt, *specs_of(card, path.parent, prompt, seed), settings)
 
 

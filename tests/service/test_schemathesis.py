@@ -24,8 +24,7 @@ CHOSEN = {"model": "bon/policy/judge", "messages": asks(), "best_of": 2}
 JUDGED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
 BODIES = {
     "POST /v1/plan": [experiment()],
-    "POST /v1/score": [JUDGED],
-    "POST /v1/rank": [JUDGED, {**JUDGED, "rewarder": "judge"}],
+    "POST /v1/score": [JUDGED, {**JUDGED, "rewarder": "judge"}],
     "POST /v1/chat/completions": [CHOSEN, {**CHOSEN, "options": OPTIONS}],
 }
 """Valid bodies of the operations that start no validation."""

@@ -204,7 +204,7 @@ ROLE_READ = {
 ROLE_SUBMIT = {
     "POST /v1/validations", "DELETE /v1/validations/{key}",
     *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume")),
-    *(f"POST /v1/{what}" for what in ("score", "rank", "chat/completions")),
+    *(f"POST /v1/{what}" for what in ("score", "chat/completions")),
     "GET /v1/models",
     "POST /get_reward",
 }  # fmt: skip

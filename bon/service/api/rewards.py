@@ -1,4 +1,4 @@
-"""What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
+"""What given responses are worth: `/v1/score`, and `/get_reward` for trainers.
 
 Trainers (`bon client`'s files) get the judging of online Best-of-N: the responses to a
 question that come in one request are judged together.
@@ -60,8 +60,7 @@ class ScoreRequest(BaseModel):
 
 
 @router.post("/v1/score")
-@router.post("/v1/rank")
-async def rank(body: ScoreRequest, request: Request, identity: Submitter) -> dict[str, Any]:
+async def score(body: ScoreRequest, request: Request, identity: Submitter) -> dict[str, Any]:
     """Score the candidates and rank them from best to worst, with every judgement."""
     selector, usage = selector_of(request), Usage()
     rewarder, texts = body.rewarder, body.candidates

@@ -85,26 +85,24 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
 
 
 def _count(directory: Path) -> dict[str, Any]:
-    cost, rows = 0.0, [(0,) * 6] * 2
+    cost, rows = 0.0, [(0,) * 5] * 2
     try:
         with Store(directory, readonly=True) as store:
             cost = store.cost()
             rows = [
                 store.query(
                     "SELECT COUNT(*), TOTAL(outcome = 'error'), TOTAL(outcome = 'unparsed'), "
-                    f"TOTAL(num_prompt_tokens), TOTAL(num_tokens), TOTAL(seconds) FROM {table}"
+                    f"TOTAL(num_prompt_tokens), TOTAL(num_tokens) FROM {table}"
                 )[0]
                 for table in ("candidates", "judgements")
             ]
     except BonError:  # no run yet, or one that is being created
         pass
     names = ("errors", "unparsed", "input_tokens", "output_tokens")
-    (candidates, *sampled, sample_seconds), (judgements, *judged, judge_seconds) = rows
+    (candidates, *sampled), (judgements, *judged) = rows
     counts = {"candidates": candidates, "judgements": judgements}
     counts |= {n: int(a + b) for n, a, b in zip(names, sampled, judged, strict=True)}
-    return {
-        **counts, "cost": cost, "sample_seconds": sample_seconds, "judge_seconds": judge_seconds,
-    }  # fmt: skip
+    return {**counts, "cost": cost}
 
 
 # ------------------------------------------------------------------ tables

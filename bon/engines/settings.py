@@ -158,7 +158,7 @@ class VllmFlags(EngineSettings):
 
 NO_THINKING_LIMIT = (
     "vllm in this process cannot limit thinking alone (sampling.max_thinking_tokens)",
-    "ask a vLLM server (engine: openai), or let max_tokens limit thinking and answer",
+    "set engine: openai with a vLLM server's base_url, or let max_tokens limit all that it writes",
 )
 
 

@@ -5,7 +5,7 @@ Parsing depends only on what the store keeps of a reply, so it can be repeated (
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bon.core.keys import content_key
@@ -161,19 +161,6 @@ def reparse(card: RewarderCard, row: Judgement) -> Judgement:
         first=row.shown[int(result.score or 0)] if card.kind == "listwise" else row.first,
         error=with_warning(result.reason, states_verdict=STATES_VERDICT in row.error),
     )
-
-
-def strict_difference(card: RewarderCard, replies: Iterable[Judgement]) -> str:
-    """Return how often the strict reader differs from a card's published one; empty otherwise."""
-    rule = card.stored_rule
-    if rule is None or rule.reader != "published":
-        return ""
-    name = "verdict" if card.kind == "pairwise" else "score"
-    strict = card.model_copy(update={name: rule.model_copy(update={"reader": "strict"})})
-    pairs = [[reparse(c, row)[:-1] for c in (card, strict)] for row in replies]
-    differ = sum(published != other for published, other in pairs)
-    share = f"{differ:,} of {len(pairs):,} replies"
-    return f"the strict reader reads {share} of {card.name} differently from its published reader"
 
 
 def _unparsed(reason: str) -> Reading:

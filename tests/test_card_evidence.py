@@ -70,8 +70,7 @@ def table(room: str, known) -> list[str]:
         assert set(compared) <= set(upstream.registry())  # test_rendered compares each of them
         assert f"{room}/{name}" in rendered
         runs = {"openai": "served", "none": "its own code"}
-        other = "" if card.engine_args.get("serve") else runs.get(card.engine, "")
-        evidence = (other or architecture(card, known), ", ".join(compared))
+        evidence = (runs.get(card.engine) or architecture(card, known), ", ".join(compared))
         cards[evidence].append(f"{name}{chr(92) + '*' if card.revision else ''}")
     lines = [f"\n## {room.capitalize()}\n", "| architecture | published code | cards |"]
     lines.append("|---|---|---|")

@@ -120,8 +120,11 @@ def test_a_wrong_setting_is_refused_when_the_card_is_read(card):
         BonError, match=r"card 'mine': engine 'echo': unknown key 'acuracy' -> .*'acc"
     ):
         load_policy({"card": card.name, "engine_args": {"acuracy": 1}}, card.parent)
+
+
+def test_an_endpoint_takes_no_revision(card):
     openai = {"engine": "openai", "model": "m", "engine_args": {"base_url": "http://x/v1"}}
-    with pytest.raises(BonError, match="openai': revision without serve -> add serve"):
+    with pytest.raises(BonError, match="an endpoint takes no revision -> start the server with"):
         load_policy({"card": card.name, **openai, "revision": "main"}, card.parent)
 
 

@@ -101,8 +101,7 @@ def test_what_is_started_imports_nothing_that_it_does_not_need_yet(started, heav
         (["gate", "nowhere", "--min-gain", "0", "--over", "vote"], "pass@1 or majority"),
         (["compare", "nowhere", "nowhere"], "no results.json -> bon report nowhere"),
         (["curate", "draw", "nowhere", "--out", "new"], "no run in nowhere"),
-        (["curate", "label", "nowhere"], "bon curate draw RUN --out nowhere"),
-        (["curate", "audit", "nowhere"], "no recipe.yaml"),
+        (["curate", "audit", "nowhere"], "no recipe.yaml -> bon curate draw RUN --out nowhere"),
         (["list", "polices"], "policies"),
     ],
 )

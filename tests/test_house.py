@@ -242,7 +242,7 @@ TESTS = {
     if path != Path(__file__)
 }
 ACTIONS = """
-    client,curate freeze,curate label,export,prompts pull,serve,show,
+    client,curate freeze,export,prompts pull,serve,show,
     token add,token revoke,view,init
 """
 """Commands that print no results."""

@@ -1,6 +1,5 @@
 """`bon curate`: a reward benchmark from judged runs or preference sets, in four steps."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +8,6 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import echo, emit
-from bon.core.console import wrapped
 from bon.core.errors import BonError
 
 if TYPE_CHECKING:
@@ -61,14 +59,6 @@ def draw(
             (out / "recipe.yaml").unlink()
         raise
     emit(proposal, proposal.text, as_json)
-
-
-@curate.command()
-def label(directory: Bench) -> None:
-    """Show the address of the labelling page and each annotator's progress."""
-    from bon.curating.labelling.annotation_queue import progress_text
-
-    echo(wrapped(progress_text(_open(directory)), sys.stdout))
 
 
 @curate.command()

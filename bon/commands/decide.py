@@ -73,7 +73,6 @@ def gate(
 def compare(
     before: options.Directory,
     after: Annotated[Path, Argument(help="Run directory to compare with it.")],
-    rewarder: Annotated[str | None, Option(help="Compare only this rewarder.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare the accuracy of rewarders' choices between two runs, and list changed questions."""
@@ -81,10 +80,6 @@ def compare(
     from bon.commands.decide_text import comparison_text
 
     differences = run_differences(_choices(before), _choices(after))
-    if rewarder is not None:
-        differences = tuple(row for row in differences if row.rewarder == rewarder)
-        if not differences:
-            raise BonError(f"{rewarder!r} is not in both runs", "leave --rewarder out to see all")
     emit(differences, lambda: comparison_text(differences), as_json)
 
 
@@ -210,19 +205,18 @@ def regrade(
     questions: options.Questions = "",
     labels: Annotated[
         Path | None,
-        Option(help="Labels of a run's answers: a table, or a folder of bon calibrate --next."),
+        Option(help="Labels of a run's answers: a table, such as next.csv of bon calibrate."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare accuracy across answer extractors on the same responses, or a grader with labels."""
     from bon.commands.decide_text import grader_text, regrade_text
-    from bon.curating.labelling.single_answers import labels_of_answers
     from bon.importing.import_files import refuse_unused
     from bon.running.labelled_votes import check_columns, labels_of
     from bon.running.regrade import against_labels, extractors, regrade_files
 
     of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
-    if of_run and not (labels and labels.is_file()):
+    if of_run and not labels:
         refuse_unused("a run's responses are read", columns=columns)
     if of_run:
         refuse_unused("a run holds its questions", format=form, questions=questions)
@@ -232,9 +226,7 @@ def regrade(
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
         names = options.columns_of(columns)
         check_columns(names, [], [labels])
-        is_table = not labels.is_dir()
-        table = labels_of(labels, names, None) if is_table else labels_of_answers(labels, None)
-        check = against_labels(files[0], table)
+        check = against_labels(files[0], labels_of(labels, names, None))
         emit(check, lambda: grader_text(check), as_json)
         return
     chosen = extractors(extractor or ["all"], pattern)

@@ -17,11 +17,10 @@ _TEMPLATE = Path(__file__).with_name("recipe_template.yaml")
 
 
 class Annotating(Strict):
-    """How items are assigned to annotators; `grades` are of single answers (keys 1 to 9)."""
+    """How items are assigned to annotators."""
 
     annotators_per_item: int = Field(2, ge=1, le=9)
     tags: tuple[str, ...] = TAGS
-    grades: tuple[str, ...] = Field(("right", "wrong"), min_length=2, max_length=9)
     guidelines: str = ""
 
 

@@ -1,34 +1,11 @@
 """The folder of a benchmark under construction."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import pandas as pd
 
 from bon.core.errors import BonError
 from bon.curating.items import CuratedItem, read_items
 from bon.curating.recipe import Curation, read_curation
-
-
-@dataclass(frozen=True, slots=True)
-class SingleAnswer:
-    """One answer to label: its only response.
-
-    key: identity that annotations refer to. item: its name in the verdicts. images: paths within
-    the folder. probability: with which it was drawn.
-    """
-
-    key: str
-    item: str
-    prompt: str
-    images: tuple[str, ...]
-    responses: tuple[str, ...]
-    probability: float
-
-
-Labellable = CuratedItem | SingleAnswer
 
 
 class Workbench:
@@ -39,7 +16,6 @@ class Workbench:
         self.name = directory.resolve().name
         self.recipe_path = directory / "recipe.yaml"
         self.items_path = directory / "items.parquet"
-        self.answers_path = directory / "answers.parquet"  # single answers instead of items
         self.proposal_path = directory / "proposal.json"
         self.images = directory / "images"  # file names are content hashes
         self.pairs_path = directory / "pairs.parquet"  # the items as preference pairs
@@ -61,15 +37,6 @@ class Workbench:
                 f"bon curate draw --out {self.directory}",
             )
         return read_items(self.items_path)
-
-    @property
-    def shown(self) -> Sequence[Labellable]:
-        """What people label: the items, or single answers."""
-        if not self.answers_path.is_file():
-            return self.items
-        rows = pd.read_parquet(self.answers_path).to_dict("records")
-        lists = ("images", "responses")
-        return [SingleAnswer(**row | {k: tuple(row[k]) for k in lists}) for row in rows]
 
 
 def open_workbench(directory: Path) -> Workbench:

@@ -63,14 +63,13 @@ def start_host(
     specs: dict[str, ModelSpec],
     placement: Placement,
     ledger: "RemoteLedger | None" = None,
-    logs: Path | None = None,
 ) -> Any:
     """Start an actor that holds these models; Ray restarts it when its process dies."""
     needs: dict[str, Any] = {"num_cpus": placement.cpus, "num_gpus": placement.gpus}
     needs |= {"runtime_env": placement.runtime_env} if placement.runtime_env else {}
     groups = {"concurrency_groups": {"heartbeat": 1}, "max_concurrency": 1000}
     actor = ray.remote(max_restarts=-1, **groups, **needs)(HostActor)
-    return actor.remote(specs, sys.path, ledger, logs)
+    return actor.remote(specs, sys.path, ledger)
 
 
 def start_ledger(path: Path, cap: float | None = None) -> tuple[Any, "RemoteLedger"]:
@@ -113,15 +112,14 @@ class Dispatcher:
         connection: Connection,
         ledger: Path | None = None,
         check: Callable[[], None] = lambda: None,
-        logs: Path | None = None,
     ) -> None:
         """`check` is called every second; what it raises ends the run.
 
-        `ledger`: the run's file, where models cost money. `logs`: the folder of engines' servers.
+        `ledger`: the run's file, where models cost money.
         """
         self._config, self._handle, self._connection = config, handle, connection
         self._check, self._checked = check, 0.0
-        self._ledger_path, self._logs = ledger, logs
+        self._ledger_path = ledger
         self._ledger: Any = None
         self._remote: RemoteLedger | None = None
         self._groups = make_groups(specs, list(sources))
@@ -243,7 +241,7 @@ class Dispatcher:
         if not (group.retries or group.suspects) and all(s.finished for s in group.sources):
             return
         while len(group.workers) < placement.actors and self._has_room(placement):
-            actor = start_host(group.specs, placement, self._remote_ledger(), self._logs)
+            actor = start_host(group.specs, placement, self._remote_ledger())
             group.workers.append(Worker(actor, actor.node.remote()))
 
     def _remote_ledger(self) -> RemoteLedger | None:

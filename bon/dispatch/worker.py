@@ -10,7 +10,6 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -19,7 +18,7 @@ from bon.core.errors import BonError, EngineDied, engine_died, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
 from bon.core.ledger import Account, Ledger
 from bon.core.records import Candidate, Effort, Judgement
-from bon.engines import build, serves
+from bon.engines import build
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.budget import Budget, paying, purchases, stop
@@ -146,12 +145,11 @@ class Host:
         specs: dict[str, ModelSpec],
         path: Sequence[str] = (),
         ledger: Ledger | None = None,
-        logs: Path | None = None,
     ) -> None:
-        """`ledger`: the run's or server's. `logs`: the folder of the output of engines' servers."""
+        """`ledger`: the run's or server's."""
         # Appended: a folder of the user must not shadow what is installed.
         sys.path.extend(entry for entry in path if entry not in sys.path)
-        self.specs, self._logs = specs, logs
+        self.specs = specs
         self._files, self._ledger = ledger is not None, ledger or Ledger()
         self._budgets: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._engines: dict[str, Engine] = {}
@@ -249,9 +247,6 @@ class Host:
             if key in self._engines:
                 return self._engines[key], 0.0
             settings = settings_of(spec.loaded, remote_code=spec.remote_code)
-            if self._logs and serves(card.engine_args) and "log" not in card.engine_args:
-                log = str(self._logs / f"{card.name}.log")
-                settings = settings.model_copy(update={"log": log})
             # Memory that this worker's own engines use is no reason to wait.
             share = 0.0 if self._engines else card.gpu_memory_share
             self._engines[key] = await asyncio.to_thread(_load, card, settings, share)

@@ -73,16 +73,6 @@ ENGINES: Registry[EngineEntry] = Registry(
 """Every engine by the name that a card gives as `engine`."""
 
 
-def serves(values: Mapping[str, Any]) -> bool:
-    """Return whether bon starts the server of a model with these settings."""
-    return bool(values.get("serve")) and not values.get("base_url")
-
-
-def weights_entry(name: str, values: Mapping[str, Any]) -> EngineEntry:
-    """Return the entry that memory, disk and revision are planned by: vLLM's for a server."""
-    return ENGINES["vllm" if serves(values) else name]
-
-
 def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> EngineSettings:
     """Validate the settings of an engine without importing it; errors are prefixed by `where`."""
     where = f"{where}: engine {name!r}" if where else f"engine {name!r}"

@@ -236,15 +236,8 @@ class OpenAISettings(EngineSettings):
     """Settings of `openai`."""
 
     # Endpoints may serve different models under the same name.
-    base_url: Location = open_shaping("", "the endpoint's address, up to /v1; none: `serve`")
+    base_url: Location = open_shaping(..., "the endpoint's address, up to /v1")
     model: str = shaping(..., "the card's `model`")
-    serve: Literal["vllm", "sglang"] | None = shaping(None, "without base_url: start this server")
-    serve_command: list[str] | None = speed(
-        None, "with serve: its command, by default the module of this environment's Python"
-    )
-    revision: str | None = shaping(None, "with serve: commit or branch; the card's `revision`")
-    engine_args: VllmFlags = shaping(VllmFlags(), "with serve: its flags by their Python names")
-    log: str = speed("", "with serve: the file of its output; in a run, `servers/CARD.log`")
     api_key_env: str | None = speed(
         "OPENAI_API_KEY", "environment variable with the key; null for none"
     )
@@ -271,15 +264,8 @@ class OpenAISettings(EngineSettings):
     extra_body: dict[str, Any] = shaping({}, "additional fields of every request")
 
     @property
-    def starts(self) -> Literal["vllm", "sglang"] | None:
-        """The server to start."""
-        return None if self.base_url else self.serve
-
-    @property
     def kind(self) -> EndpointName:
         """The profile of the endpoint."""
-        if self.serve:
-            return self.endpoint or ("vllm" if self.serve == "vllm" else "plain")
         return self.endpoint or HOSTS.get(urlsplit(self.base_url).hostname or "", "plain")
 
     @property
@@ -290,12 +276,7 @@ class OpenAISettings(EngineSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not (self.serve or self.base_url):
-            raise BonError("needs base_url or serve", "such as http://localhost:8000/v1, or vllm")
-        alone = [] if self.serve else {"serve_command", "revision", "log", "engine_args"}
-        if extra := sorted(self.model_fields_set.intersection(alone)):
-            raise BonError(f"{extra[0]} without serve", "add serve: vllm, or leave it out")
-        if self.base_url and not is_address(self.base_url):
+        if not is_address(self.base_url):
             fix = "such as http://localhost:8000/v1"
             raise BonError(f"base_url {self.base_url!r} is not a URL", fix)
         parts = urlsplit(self.base_url)

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar
 
 from bon.core.errors import BonError, shown, suggestion
 from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
-from bon.engines import ENGINES, read_settings, serves, weights_entry
+from bon.engines import ENGINES, read_settings
 from bon.engines.checkpoints import Checkpoint, checkpoint
 from bon.engines.fields import EngineSettings
 from bon.engines.packed_checkpoints import is_packed, packed_key, unpacked
-from bon.engines.settings import OpenAISettings, VllmSettings
+from bon.engines.settings import VllmSettings
 from bon.experiment.config import (
     Card,
     CardRef,
@@ -96,8 +96,7 @@ class Loaded(Generic[CardT]):
     def checkpoint(self, *, download: bool = False) -> Checkpoint | None:
         """Return what the card's checkpoint is; None if an engine of this machine runs none."""
         card = self.card
-        runs_here = weights_entry(card.engine, card.engine_args).weights_here
-        if not runs_here or card.engine == "none":
+        if not ENGINES[card.engine].weights_here or card.engine == "none":
             return None
         return checkpoint(self.model_path, card.revision, download=download)
 
@@ -191,6 +190,9 @@ def _load(
         settings = read_settings("none", {})
     else:
         settings = read_settings(card.engine, _engine_arguments(card), where)
+        if card.engine == "openai" and card.revision:
+            fix = "start the server with it, and set revision: null"
+            raise BonError(f"{where}: an endpoint takes no revision", fix)
     return Loaded(card, path.parent, prompt, *specs_of(card, path.parent, prompt, seed), settings)
 
 
@@ -248,13 +250,11 @@ def settings_of(loaded: Loaded[Any], *, remote_code: bool) -> EngineSettings:
         here["revision"] = card.revision
     known = type(settings).model_fields.keys() - card.engine_args.keys()
     update = {name: value for name, value in here.items() if name in known}
-    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(card.engine_args)):
-        sglang = card.engine_args.get("serve") == "sglang"
-        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
+    if 0 < card.placement.gpus < 1 and isinstance(settings, VllmSettings):
+        flag = "gpu_memory_utilization"
         if flag not in (card.engine_args.get("engine_args") or {}):
-            flags = cast(VllmSettings | OpenAISettings, settings).engine_args
             share = {flag: round(card.gpu_memory_share, 3)}
-            update["engine_args"] = flags.model_copy(update=share)
+            update["engine_args"] = settings.engine_args.model_copy(update=share)
     return settings.model_copy(update=update)
 
 

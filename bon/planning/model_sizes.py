@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bon.engines import weights_entry
+from bon.engines import ENGINES
 from bon.engines.checkpoints import FOUR_BIT
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card
@@ -56,7 +56,7 @@ class GpuFit:
 def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     """Estimate the memory of a model; None if it is remote, on CPU or of unknown size."""
     card: Card = loaded.card
-    engine = weights_entry(card.engine, card.engine_args)
+    engine = ENGINES[card.engine]
     local = engine.weights_here and card.placement.gpus
     if not local or card.imported:
         return None

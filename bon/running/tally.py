@@ -73,7 +73,6 @@ class Tally:
             connection,
             self._ledger,
             check=check,
-            logs=(self._store.directory / "servers").absolute(),
         )
         try:
             self._dispatcher.run()

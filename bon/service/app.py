@@ -22,7 +22,6 @@ from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import metrics, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.api.rewards import QuestionSets, read_set
 from bon.service.online.backend import RETRY_SECONDS
 from bon.service.online.selector import FILE, JudgementStore, Selector
 from bon.service.pages import annotate, render, reports, sign_in
@@ -51,7 +50,7 @@ def create_app(service: Service) -> FastAPI:
         (settings.files, "files"),
     ):
         name_folder(folder, name)
-    selector, sets = load_online(settings, service.ledger)
+    selector = load_online(settings, service.ledger)
 
     async def load() -> None:
         while selector:
@@ -85,7 +84,7 @@ def create_app(service: Service) -> FastAPI:
     )
     add_error_handlers(app, render.wants_page, render.error_page)
     app.add_middleware(Guard, settings=settings, tokens=service.tokens)
-    app.state.service, app.state.online, app.state.question_sets = service, selector, sets
+    app.state.service, app.state.online = service, selector
     app.state.metrics = metrics.Metrics(service, selector)
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
     for part in ROUTES:
@@ -93,18 +92,13 @@ def create_app(service: Service) -> FastAPI:
     return app
 
 
-def load_online(
-    settings: Settings, ledger: Ledger | None = None
-) -> tuple[Selector | None, QuestionSets]:
-    """Read the online cards and question sets, so that an invalid one stops the start."""
+def load_online(settings: Settings, ledger: Ledger | None = None) -> Selector | None:
+    """Read the online cards, so that an invalid one stops the start."""
     online = settings.online
     if not online.policies and not online.rewarders:
-        return None, {}
+        return None
     store = JudgementStore(settings.data / FILE)
-    selector = Selector(online, settings.base, settings.ray_address, ledger, store)
-    images = settings.data / "images"
-    sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
-    return selector, sets
+    return Selector(online, settings.base, settings.ray_address, ledger, store)
 
 
 def serve(settings: Settings) -> None:

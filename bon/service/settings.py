@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from bon.core.validation import Strict, validate
-from bon.experiment.config import CardRef, DatasetSpec
+from bon.experiment.config import CardRef
 from bon.experiment.yamlfile import read_yaml
 
 Role = Literal["annotate", "read", "submit", "admin"]
@@ -70,9 +70,6 @@ class Online(Strict):
     validated: Path | None = Field(None, description="the run whose units of scores are served")
     scales: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="units of scores by rewarder, in place of those of the validated run"
-    )
-    sets: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")], DatasetSpec] = Field(
-        {}, description="question sets by name: labels of trainers name their questions"
     )
     allow_remote_code: bool = False
 

@@ -139,15 +139,13 @@ def _check_model(
     fixes = {
         name: f"pip install 'bon[{card.engine}]'" for name, *_ in ENGINES[card.engine].packages
     }
-    if endpoint and endpoint.starts and not endpoint.serve_command:
-        fixes[endpoint.starts] = "install it, or name its command in engine_args.serve_command"
     missing = [name for name in fixes if find_spec(name) is None]
     if missing:
         yield BonError(
             f"card {card.name!r}: engine {card.engine} needs the package {missing[0]}",
             fixes[missing[0]],
         )
-    key = endpoint.api_key_env if endpoint and not endpoint.starts else None
+    key = endpoint.api_key_env if endpoint else None
     if key and not os.environ.get(key, "").strip():
         yield BonError(
             f"card {card.name!r}: the environment variable {key} with the key is not set",

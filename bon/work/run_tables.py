@@ -21,7 +21,7 @@ from bon.experiment.config import IMPORTED, RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades
 from bon.rewarders import item_judging
-from bon.rewarders.reply_parsing import STATES_VERDICT, strict_difference
+from bon.rewarders.reply_parsing import STATES_VERDICT
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
@@ -350,10 +350,6 @@ def warnings(setup: Setup, store: Store) -> list[str]:
             lines.append(f"{count} {table} of {loaded.card.name} {_CLEANED}")
         if count := store.count(table, where, (loaded.spec, STATES_VERDICT)):
             lines.append(f"{count} {table} of {loaded.card.name}: {STATES_VERDICT}")
-    for loaded in setup.rewarders:
-        replies = (row for page in store.replies(loaded.spec) for row in page)
-        if line := strict_difference(loaded.card, replies):
-            lines.append(line)
     return lines
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.console import say
-from bon.engines import ENGINES, serves
+from bon.engines import ENGINES
 from bon.experiment.cards import Loaded
 from bon.storage.store import Store
 from bon.work.setup import Setup
@@ -30,7 +30,6 @@ def on_hub(model: Loaded[Any]) -> bool:
     return bool(
         not card.imported
         and "revision" in ENGINES[card.engine].settings.model_fields
-        and (card.engine != "openai" or serves(card.engine_args))
         and _MODEL_ID.fullmatch(card.model)
         and model.model_path == card.model  # not a folder
     )

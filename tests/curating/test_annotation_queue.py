@@ -1,10 +1,8 @@
 """People with a known error rate at a queue: who is asked what, and what the audit makes of it."""
 
 import pytest
-from typer.testing import CliRunner
 
 from bon.analysis.results import Options
-from bon.commands.main import app
 from bon.curating.label_audit import label_audit, load_labelling
 from bon.curating.labelling.annotation_queue import (
     LEASE_SECONDS,
@@ -56,14 +54,3 @@ def test_a_late_answer_is_kept_and_an_item_that_was_left_goes_to_others(tmp_path
     queue.submit("ann", stated(item, "ann", "0"))
     assert queue.lease_next("ann") is None
     assert queue.progress("ann").answered == 1
-
-
-def test_the_command_says_how_far_everybody_is(tmp_path):
-    bench = make_bench(tmp_path / "bench", pairs=4)
-    queue = AnnotationQueue(bench.directory)
-    item = queue.lease_next("ann")
-    queue.submit("ann", Submission(event="event-one", item=item.key, choice=TIE, seconds=7))
-    printed = CliRunner().invoke(app, ["curate", "label", str(bench.directory)]).output
-    assert "0 of 4 items have all required answers" in printed
-    assert "ann: 1 answered, 3 remaining, 7 s per item" in printed
-    assert "bon serve --annotate" in printed

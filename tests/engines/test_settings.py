@@ -96,6 +96,7 @@ REFUSED = [
     ("vllm", {"engine_args": {"gpu_memory_utilization": 80}}, "a number above 0 and of at most 1"),
     ("vllm", {"engine_args": 3}, "engine_args: found 3, expected a mapping (key: value)"),
     ("openai", {"base_url": "localhost:8000"}, "is not a URL -> such as http://localhost:8000/v1"),
+    ("openai", {"serve": "vllm"}, "unknown key 'serve'"),
     ("openai", {"base_url": "http://me:pw@host/v1"}, "holds credentials"),
     ("openai", {"endpoint": "azure"}, "found 'azure', expected one of plain, openai, vllm"),
     ("openai", {"capabilities": {"logprob": True}}, "logprob' -> did you mean 'logprobs'"),

@@ -9,7 +9,7 @@ from bon.core.records import Judgement
 from bon.engines.base import Sample, TokenLogprob
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import ScoreRule, VerdictRule
-from bon.rewarders.reply_parsing import read_score, read_verdict, reparse, strict_difference
+from bon.rewarders.reply_parsing import read_score, read_verdict, reparse
 
 VERDICT = VerdictRule(pattern=r"answer (\w+) is better", tie=("neither",), delete="*\n")
 SCORE = ScoreRule(pattern=r"score:\s*(-?[\d.]+|high|low)", values={"high": 9.0}, range=(0, 10))
@@ -140,7 +140,7 @@ def test_a_number_is_read_as_it_is_written_or_not_at_all(number, form):
         assert score == means
 
 
-def test_the_report_counts_errors_of_the_omni_rrm_reader():
+def test_the_published_reader_of_omni_rrm():
     card = load_rewarder("omni-rrm-7b", Path()).card
     replies = [
         '{"better": "A", "reasoning": "It reads the sign."}',
@@ -160,5 +160,3 @@ def test_the_report_counts_errors_of_the_omni_rrm_reader():
         "first",
         "unparsed",
     ]
-    line = strict_difference(card, rows)
-    assert line.startswith("the strict reader reads 5 of 6 replies of omni-rrm-7b differently")

@@ -2,9 +2,7 @@
 
 import pytest
 
-from bon.running.reporting import open_run
 from bon.storage.store import Store
-from bon.work.run_tables import warnings
 
 HEDGED = "I do not think that Overall Judgment: Answer {choice} is better."
 
@@ -97,11 +95,4 @@ def test_two_readings_of_one_judge_have_their_own_replies(experiment, go):
     assert rows(directory, "judge") == before
     published = rows(directory, "published")
     assert len(published) == len(before)
-    with Store(directory, readonly=True) as store:
-        (line,) = [line for line in warnings(open_run(store), store) if "strict reader" in line]
-    count = len(published)
-    assert line == (
-        f"the strict reader reads {count} of {count} replies of published differently "
-        "from its published reader"
-    )
     assert {row[1] for row in published} == {"first", "second"}

@@ -171,12 +171,11 @@ def test_a_stranger_cannot_tell_which_names_exist(server):
     templates = [
         f"{prefix}/{{key}}{part}"
         for prefix in ("/validations", "/v1/validations")
-        for part in ("", "/report", "/experiment", "/results", "/log", "/tables/{table}")
+        for part in ("", "/report", "/results", "/log", "/tables/{table}")
     ]
     templates += [
         f"/annotate/{{name}}{part}" for part in ("", "/audit", "/next", "/images/{image}")
     ]
-    templates += ["/v1/models/{name}"]
     templates += ["/reports/{key}/" + "0" * 64 + "/report.html"]
     for template in templates:
         for method in ("GET", "HEAD", "POST", "DELETE"):

@@ -15,11 +15,9 @@ from bon.commands.serve import trainers
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
-from tests.conftest import write_questions
 from tests.service.test_online import CARDS
-from tests.service.test_rewards import MUTE, SETS
+from tests.service.test_rewards import MUTE
 
-LABEL = "bon://sums/q3"
 TEXTS = ["six", "seven", "eight", "six"]
 
 
@@ -27,9 +25,7 @@ TEXTS = ["six", "seven", "eight", "six"]
 def server(tmp_path_factory):
     """A server with tokens on a port of its own."""
     data = tmp_path_factory.mktemp("rewards")
-    (data / "files").mkdir()
-    write_questions(data / "files" / "questions.jsonl", 6)
-    online = {"rewarders": [*CARDS["rewarders"], MUTE], "backend": "process", "sets": SETS}
+    online = {"rewarders": [*CARDS["rewarders"], MUTE], "backend": "process"}
     settings = Settings(data=data, base=data, miniature=False, online=online)
     with open_service(settings) as service:
         service.supervisor.start = service.supervisor.stop = lambda: None
@@ -75,7 +71,6 @@ def test_trl(server):
     prompts = [[{"role": "user", "content": content}]] * 4
     images = [[Image.new("RGB", (8, 8), "red")]] * 4
     ranked(reward(prompts=prompts, completions=turns, images=images, **more))
-    ranked(reward(prompts=prompts, completions=turns, bon=[LABEL] * 4, images=images, **more))
     mute = loaded(server, "trl", "mute").bon_reward
     assert mute(prompts=["2 + 2?"] * 2, completions=["a", "b"], **more) == [None, None]
 
@@ -85,7 +80,7 @@ def test_verl(server):
     score = loaded(server, "verl", "head").compute_score
 
     async def batch():
-        info = {"index": 3, "bon": LABEL}
+        info = {"index": 3, "question": "2 + 2?"}
         calls = (score("sums", text, "B", info, reward_router_address=None) for text in TEXTS)
         return await asyncio.gather(*calls)
 

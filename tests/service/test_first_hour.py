@@ -22,7 +22,6 @@ from tests.service.server import Server, serving
 
 ROOT = Path(__file__).parents[2]
 BON = Path(sys.executable).with_name("bon")
-SETS = {"sums": {"benchmark": "multiple_choice", "path": "nowhere.jsonl"}}
 HEAD = {"name": "head", "kind": "scalar", "engine": "echo"}
 
 
@@ -59,9 +58,9 @@ def test_a_start_that_fails_does_not_use_up_the_first_token(tmp_path):
         assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in line
         assert "--port" in line
     assert tokens(server) == []
-    wrong = {**settings, "online": {**settings["online"], "sets": SETS}}
+    wrong = {**settings, "online": {**settings["online"], "rewarders": ["nowhere.yaml"]}}
     server.config.write_text(yaml.safe_dump(wrong))
-    assert "nowhere.jsonl" in failed(server)
+    assert "nowhere.yaml" in failed(server)
     assert tokens(server) == []
     server.config.write_text(yaml.safe_dump(settings))
     server.start()

@@ -98,7 +98,7 @@ def test_what_one_owner_had_judged_is_not_told_to_another(settings):
         samples = {"samples": [{"prompt": "secret?", "response": r} for r in ("a", "b")]}
 
         def cached(token):
-            judged = client.post("/v1/rank", json=body, headers=bearer(token)).json()
+            judged = client.post("/v1/score", json=body, headers=bearer(token)).json()
             rated = client.post(
                 "/get_reward", params={"rewarder": "judge"}, json=samples, headers=bearer(token)
             ).json()

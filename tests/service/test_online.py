@@ -140,10 +140,10 @@ def test_rules_of_the_other_kinds(settings):
                 assert sum(probabilities) == pytest.approx(1)
 
 
-def test_score_and_rank_agree_and_remember(online):
+def test_scores_are_ranked_and_remembered(online):
     body = {"rewarder": "head", "messages": asks(), "candidates": ["four", "five", "six", "four"]}
     scored = online.post("/v1/score", json=body).json()
-    ranked = online.post("/v1/rank", json=body).json()
+    ranked = online.post("/v1/score", json=body).json()
     assert scored["scores"] == ranked["scores"]
     assert scored["scores"][0] == scored["scores"][3]
     assert scored["usage"]["cached_judgements"] == 0
@@ -213,7 +213,7 @@ def test_hostile_requests(online, name):
 
 def test_more_hostile_requests(online):
     for body in (b'{"rewarder": "\\ud800"}', b"[" * 100_000, b"\xff\xfe", b"null", b"{", b""):
-        for route in ("score", "rank", "chat/completions"):
+        for route in ("score", "chat/completions"):
             answer = online.post(
                 f"/v1/{route}", content=body, headers={"content-type": "application/json"}
             )
@@ -300,12 +300,6 @@ def test_what_would_change_an_answer_is_refused_and_not_ignored(online):
         assert field in answer.json()["error"]["message"]
     plain = {"tools": [], "response_format": {"type": "text"}, "logprobs": False, "temperature": 2}
     assert online.post("/v1/chat/completions", json={**body, **plain}).status_code == 200
-
-
-def test_one_model_by_its_name(online):
-    for row in online.get("/v1/models").json()["data"]:
-        assert online.get(f"/v1/models/{row['id']}").json() == row
-    assert online.get("/v1/models/bon/policy/nobody").status_code == 404
 
 
 def test_the_pixels_of_a_request_are_counted_together(online):

@@ -1,9 +1,7 @@
 """The pages: what they hold, and that nothing in them becomes markup."""
 
-import io
 import re
 
-import pandas as pd
 import pytest
 
 from bon.service.pages.sign_in import _local
@@ -122,16 +120,3 @@ def test_the_way_after_signing_in_stays_here():
         "",
     ):
         assert _local(away) == "/"
-
-
-def test_tables_of_the_results_are_those_of_the_run(client, settings):
-    key = client.post("/v1/validations", json=experiment()).json()["id"]
-    path = f"/v1/validations/{key}/tables/benchmarks"
-    assert client.get(path).status_code == 404
-    (settings.runs / key / "tables").mkdir(parents=True)
-    rows = [{"rewarder": "a", "num_pairs": 3}, {"rewarder": "=b", "num_pairs": 4}]
-    pd.DataFrame(rows).to_parquet(settings.runs / key / "tables" / "reward_benchmark.parquet")
-    assert client.get(path).text.splitlines() == ["rewarder,num_pairs", "a,3", "'=b,4"]
-    assert client.get(path, params={"format": "json"}).json() == rows
-    parquet = client.get(path, params={"format": "parquet"}).content
-    assert pd.read_parquet(io.BytesIO(parquet)).to_dict("records") == rows

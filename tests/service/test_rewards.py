@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 import bon.service
-from bon.core.errors import BonError
 from bon.core.records import Judgement
 from bon.rewarders.base import Item
 from bon.service.api.rewards import consistency, parsed_share
 from bon.service.online.selector import FILE, JudgementStore
 from tests.service.server import idle
-from tests.service.test_online import asks, online_settings, picture
+from tests.service.test_online import asks, online_settings
 
-SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
-SAMPLE = {"prompt": "What is 2 + 2?", "response": "It is 4.", "label": "4"}
+SAMPLE = {"prompt": "What is 2 + 2?", "response": "It is 4."}
 ONE = {"samples": [SAMPLE]}
 MUTE = {
     "name": "mute", "engine": "echo", "kind": "pointwise", "score": {"pattern": r"Score: (\d)"},
@@ -28,14 +26,9 @@ MUTE = {
 HEAD = {"name": "head", "engine": "echo", "kind": "scalar"}
 
 
-def with_sets(settings, **changes):
-    result = online_settings(settings, sets=SETS, **changes)
-    return result.model_copy(update={"base": settings.data})
-
-
 @pytest.fixture
 def trainer(settings):
-    with idle(with_sets(settings)) as client:
+    with idle(online_settings(settings)) as client:
         yield client
 
 
@@ -75,11 +68,11 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     own = {"rewarder": "head", "messages": asks(), "candidates": ["It is 4."]}
     score = good(trainer.post("/v1/score", json=own))["scores"][0]
     assert score is not None
-    known = {**SAMPLE, "label": "bon://sums/q1", "more": 1}  # what is not used may be there
+    known = {**SAMPLE, "label": "4"}  # what is not used may be there
     batch = good(
         trainer.post("/get_reward?rewarder=head", json={"samples": [SAMPLE] * 2 + [known]})
     )
-    assert batch["rewards"][:2] == [score, score] != batch["rewards"][1:]
+    assert batch["rewards"] == [score] * 3
     assert batch["extra_logs"]["no_image"] == [1, 1, 1]
     assert batch["extra_logs"]["parsed"] == [1.0] * 3
     assert all(isinstance(v[0], int | float) for v in batch["extra_logs"].values())
@@ -94,8 +87,7 @@ REFUSED = {
     "counting rule": ("/get_reward?rewarder=head&rule=majority", ONE, 422, "counts"),
     "nothing to compare": ("/get_reward?rewarder=judge", ONE, 422, "in one request"),
     "group too large": ("/get_reward?rewarder=judge", [SAMPLE] * 65, 413, "at most 64"),
-    "no such set": ("/get_reward?rewarder=head", [{**SAMPLE, "label": "bon://x/q1"}], 422, "sums"),
-    "no such id": ("/get_reward?rewarder=head", [{**SAMPLE, "label": "bon://sums/x"}], 422, "'x'"),
+    "no question": ("/get_reward?rewarder=head", [{**SAMPLE, "prompt": " "}], 422, "its prompt"),
     "no list": ("/get_reward?rewarder=head", [], 422, ""),
     "no text": ("/get_reward?rewarder=head", [{**SAMPLE, "response": 7}], 422, ""),
     "half a character": ("/get_reward?rewarder=head", [{**SAMPLE, "response": "\ud800"}], 422, ""),
@@ -118,48 +110,6 @@ def test_what_is_refused(trainer, name):
     refused(trainer.post(path, content=content, headers=headers), status, words)
 
 
-# ------------------------------------------------------------------ questions by id
-
-
-def test_a_label_brings_the_question_with_its_images(settings):
-    folder = settings.data / "files"
-    (folder / "red.png").write_bytes(picture())
-    row = {"id": "one two", "question": "Which colour?", "options": ["red", "blue"], "answer": "A"}
-    (folder / "seen.jsonl").write_text(json.dumps({**row, "image": "red.png"}))
-    sets = {**SETS, "seen": {"benchmark": "multiple_choice", "path": "files/seen.jsonl"}}
-    ready = online_settings(settings, sets=sets).model_copy(update={"base": settings.data})
-    with idle(ready) as client:
-        address = "/get_reward?rewarder=head"
-
-        def unseen(sample):
-            answer = good(client.post(address, json={"samples": [sample]}))
-            return answer["extra_logs"]["no_image"] == [1]
-
-        for label in (
-            "bon://seen/one%20two",
-            "red|bon://seen/one%20two",
-            {"bon": "bon://seen/one%20two", "answer": "A"},
-            json.dumps({"bon": "bon://seen/one%20two"}),
-        ):
-            body = {"prompt": "whatever was templated", "response": "A", "label": label}
-            assert not unseen(body)
-        assert unseen({**SAMPLE, "prompt": "tell me about bon://seen/nothing", "label": None})
-        with sqlite3.connect(settings.data / FILE) as db:
-            items = db.execute("SELECT DISTINCT item FROM judgements").fetchall()
-        assert len(items) == 2  # the named question, however it is named, and the plain prompt
-
-
-def test_a_set_that_cannot_be_read_stops_the_start(settings):
-    missing = {"x": {"benchmark": "multiple_choice", "path": "nothing.jsonl"}}
-    with pytest.raises(BonError, match=r"nothing\.jsonl"):
-        idle(online_settings(settings, sets=missing)).__enter__()
-    path = settings.data / "files" / "twice.jsonl"
-    path.write_text((settings.data / "files" / "questions.jsonl").read_text() * 2)
-    twice = {"x": {"benchmark": "multiple_choice", "path": str(path)}}
-    with pytest.raises(BonError, match="two questions have the id 'q0'"):
-        idle(online_settings(settings, sets=twice)).__enter__()
-
-
 # ------------------------------------------------------------------ groups
 
 TEXTS = ["six", "seven", "eight", "six"]
@@ -167,8 +117,8 @@ TEXTS = ["six", "seven", "eight", "six"]
 
 @pytest.mark.parametrize("rule", ["round_robin", "knockout", "copeland"])
 def test_responses_to_one_question_are_judged_together(trainer, rule):
-    labels = ["bon://sums/q1", "bon://sums/q2"]
-    samples = [{"prompt": "", "response": t, "label": lab} for t in TEXTS for lab in labels]
+    prompts = ["What is 2 + 4?", "What is 2 + 5?"]
+    samples = [{"prompt": prompt, "response": t} for t in TEXTS for prompt in prompts]
     address = f"/get_reward?rewarder=judge&rule={rule}"
     result = good(trainer.post(address, json={"samples": samples}))
     assert result["extra_logs"]["group_size"] == [4] * 8
@@ -184,7 +134,7 @@ def test_responses_to_one_question_are_judged_together(trainer, rule):
 
 def test_a_judge_that_fails_is_an_error(settings):
     broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
-    with idle(with_sets(settings, rewarders=[broken, HEAD])) as client:
+    with idle(online_settings(settings, rewarders=[broken, HEAD])) as client:
         assert client.post("/get_reward?rewarder=broken", json=ONE).status_code == 502
         assert client.post("/get_reward?rewarder=head", json=ONE).status_code == 200
 
@@ -193,7 +143,7 @@ def test_a_judge_that_fails_is_an_error(settings):
 
 
 def test_what_cannot_be_read_is_never_a_number(settings):
-    with idle(with_sets(settings, rewarders=[MUTE, HEAD])) as client:
+    with idle(online_settings(settings, rewarders=[MUTE, HEAD])) as client:
         address = "/get_reward?rewarder=mute"
         refused(client.post(address, json=ONE), 503, "could not be read")
         null = good(client.post(f"{address}&on_unparsed=null", json=ONE))
@@ -224,7 +174,7 @@ def test_every_judgement_is_kept_and_reused(settings):
     samples = [{**SAMPLE, "response": text} for text in TEXTS]
     cached = []
     for _ in range(2):  # the second server reads what the first one stored
-        with idle(with_sets(settings)) as client:
+        with idle(online_settings(settings)) as client:
             result = good(client.post("/get_reward?rewarder=judge", json={"samples": samples}))
             cached += result["extra_logs"]["cached"]
     assert cached == [0] * 4 + [6] * 4

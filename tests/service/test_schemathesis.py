@@ -10,7 +10,7 @@ from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
 from tests.service.server import serving
 from tests.service.test_online import CARDS, OPTIONS, asks
-from tests.service.test_rewards import ONE, SAMPLE, SETS
+from tests.service.test_rewards import ONE, SAMPLE
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 hypothesis = pytest.importorskip("hypothesis")
@@ -24,15 +24,14 @@ CHOSEN = {"model": "bon/policy/judge", "messages": asks(), "best_of": 2}
 JUDGED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
 BODIES = {
     "POST /v1/plan": [experiment()],
-    "POST /v1/score": [JUDGED],
-    "POST /v1/rank": [JUDGED, {**JUDGED, "rewarder": "judge"}],
+    "POST /v1/score": [JUDGED, {**JUDGED, "rewarder": "judge"}],
     "POST /v1/chat/completions": [CHOSEN, {**CHOSEN, "options": OPTIONS}],
 }
 """Valid bodies of the operations that start no validation."""
 REWARDED = [
     ("/get_reward?rewarder=head", ONE),
     ("/get_reward?rewarder=judge", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
-    ("/get_reward?rewarder=head", {"samples": [{**SAMPLE, "label": "bon://sums/q1", "more": 1}]}),
+    ("/get_reward?rewarder=head", {"samples": [{**SAMPLE, "more": 1}]}),
 ]
 PATHS = {"table": "pairs"}
 
@@ -76,7 +75,6 @@ def api(tmp_path_factory):
     run = folder / "data" / "runs" / key
     run.mkdir(parents=True)
     (run / "results.json").write_text("{}")
-    online["sets"] = {"sums": {**SETS["sums"], "path": str(files / "questions.jsonl")}}
     with serving(folder, online=online, max_running=1) as server:
         document = server.client.get("/v1/openapi.json").json()
         schema = schemathesis.openapi.from_dict(document)

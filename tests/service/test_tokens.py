@@ -199,13 +199,13 @@ PUBLIC = {"GET /healthz", "GET /readyz"}
 ROLE_READ = {
     "GET /v1/catalogue", "GET /v1/validations", "POST /v1/plan",
     *(f"GET /v1/validations/{{key}}{part}" for part in (
-        "", "/experiment", "/results", "/tables/{table}", "/log")),
+        "", "/results", "/tables/{table}", "/log")),
 }  # fmt: skip
 ROLE_SUBMIT = {
     "POST /v1/validations", "DELETE /v1/validations/{key}",
-    *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume", "extend")),
-    *(f"POST /v1/{what}" for what in ("score", "rank", "chat/completions")),
-    "GET /v1/models", "GET /v1/models/{name}",
+    *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume")),
+    *(f"POST /v1/{what}" for what in ("score", "chat/completions")),
+    "GET /v1/models",
     "POST /get_reward",
 }  # fmt: skip
 

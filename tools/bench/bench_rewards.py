@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,11 @@ from bon.core.images import ImageStore
 from bon.core.keys import content_key
 from bon.core.records import Question
 from bon.dispatch.worker import Host, JudgeTask
+from bon.engines.base import ImagePart
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write
+from bon.policies.prompting import question_block
 from bon.rewarders.base import Item
-from bon.service.api.rewards import named_question, read_set
 from bon.service.online.selector import Selector
 from bon.service.settings import Online
 from tests.service.server import Server, serving
@@ -51,7 +53,7 @@ def body(path: str, group: int, place: int) -> dict[str, Any]:
     if path == "/v1/score":
         messages = [{"role": "user", "content": question}]
         return {"rewarder": "head", "messages": messages, "candidates": [answer]}
-    return {"samples": [{"prompt": question, "response": answer, "label": ""}]}
+    return {"samples": [{"prompt": question, "response": answer}]}
 
 
 async def ask_all(server: Server, path: str, bodies: list[dict[str, Any]]) -> None:
@@ -106,6 +108,14 @@ def echo() -> None:
             print(f"| `{path}` | {' | '.join(row)} |", flush=True)
 
 
+def _messages(question: Question) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = [{"type": "text", "text": question_block(question)}]
+    for ref in question.images:
+        url = f"data:image/png;base64,{b64encode(Path(ref.path).read_bytes()).decode()}"
+        parts.insert(-1, {"type": "image_url", "image_url": {"url": url}})
+    return [{"role": "user", "content": parts}]
+
+
 def miniature() -> None:
     """A real scalar head: through HTTP, and its engine alone on the same items."""
     folder = Path(tempfile.mkdtemp())
@@ -113,10 +123,9 @@ def miniature() -> None:
     write(data / "files" / "miniature")
     online = {"rewarders": [HEAD], "backend": "process"}
     spec = DatasetSpec.model_validate({**QUESTIONS, "path": str(data / QUESTIONS["path"])})
-    sets = {"mini": read_set("mini", spec, data, data / "images")}
     found = load_questions(spec, ImageStore(data / "images"))
-    names = [f"bon://mini/{one.id}" for one in found if isinstance(one, Question)]
-    texts = {name: [f"The answer is {x}, I say {name[-3:]}." for x in "ABCDEFGH"] for name in names}
+    asked = {one.id: one for one in found if isinstance(one, Question)}
+    texts = {name: [f"The answer is {x}, I say {name[-3:]}." for x in "ABCDEFGH"] for name in asked}
     count = sum(map(len, texts.values()))
 
     async def bare() -> float:
@@ -125,13 +134,12 @@ def miniature() -> None:
         loaded = selector.rewarder(HEAD)
 
         def task(name: str, said: list[str]) -> JudgeTask:
-            asked = named_question(sets, name, "")
-            assert asked is not None
-            responses = {content_key("text", text): text for text in said}
-            item = Item("question", asked.key, asked.text, asked.images, responses)
+            question, responses = asked[name], {content_key("text", text): text for text in said}
+            images = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
+            item = Item("question", name, question_block(question), tuple(images), responses)
             return JudgeTask(item, (), loaded.card.votes)
 
-        await host.run(HEAD, [task(names[0], ["warm"])])
+        await host.run(HEAD, [task(next(iter(asked)), ["warm"])])
         began = time.perf_counter()
         tasks = (host.run(HEAD, [task(name, said)]) for name, said in texts.items())
         replies = await asyncio.gather(*tasks)
@@ -139,13 +147,12 @@ def miniature() -> None:
         return count / (time.perf_counter() - began)
 
     alone = asyncio.run(bare())
-    wanted = {**online, "sets": {"mini": {**QUESTIONS, "path": str(data / QUESTIONS["path"])}}}
-    with serving(folder, online=wanted) as server:
+    with serving(folder, online=online) as server:
         path = f"/get_reward?rewarder={HEAD}"
         asyncio.run(ask_all(server, path, [{"samples": [{"prompt": "x", "response": "warm"}]}]))
         began = time.perf_counter()
         bodies = [
-            {"samples": [{"prompt": "", "response": t, "label": name} for t in said]}
+            {"samples": [{"prompt": _messages(asked[name]), "response": t} for t in said]}
             for name, said in texts.items()
         ]
         asyncio.run(ask_all(server, path, bodies))

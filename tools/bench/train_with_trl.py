@@ -43,7 +43,7 @@ def dataset(data: Path, path: str, limit: int, images: bool) -> Dataset:
     for one in load_questions(spec, ImageStore(data / "images")):
         assert isinstance(one, Question)
         turn = {"role": "user", "content": question_block(one)}
-        row: dict[str, Any] = {"prompt": [turn], "bon": f"bon://mini/{one.id}"}
+        row: dict[str, Any] = {"prompt": [turn]}
         if images:
             row["images"] = [Image.open(ref.path).convert("RGB") for ref in one.images]
         rows.append(row)
@@ -86,8 +86,7 @@ def main(options: argparse.Namespace) -> None:
     data = options.out.absolute() / "data"
     data.mkdir(parents=True)
     questions = {"benchmark": "mmmu_pro", "path": "files/miniature/questions.parquet"}
-    sets = {"mini": {**questions, "limit": options.questions}}
-    online = {"rewarders": [options.rewarder], "backend": "process", "sets": sets}
+    online = {"rewarders": [options.rewarder], "backend": "process"}
     settings = Settings.model_validate(
         {"data": data, "base": data, "auth": False, "online": online}
     )

@@ -11,7 +11,6 @@ import argparse
 import os
 import re
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -20,7 +19,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from tools.first_hour.hub import Hub
 
@@ -45,8 +47,8 @@ rewarders:
   - card: mini-pair-a
     name: judge
     model: first-hour/judge
-    engine: openai
-    engine_args: {{serve: vllm, engine_args: {FLAGS}}}
+    engine: vllm
+    engine_args: {{engine_args: {FLAGS}}}
     placement: *half
   - card: mini-likelihood-a
     name: random-qwen3-vl
@@ -128,20 +130,20 @@ class Rehearsal:
 
 
 class Crash(threading.Thread):
-    """Kills the judge's server once it has judged something."""
+    """Kills a vLLM below this process once the judge has judged something."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, node: int) -> None:
         super().__init__(daemon=True)
-        self.database, self.killed = database, 0
+        self.database, self.node, self.killed = database, node, 0
         self.start()
 
     def run(self) -> None:
         """Wait for the first judgements."""
         while not self.killed:
             time.sleep(0.1)
-            if _judged(self.database) and (server := _server()):
-                os.kill(server, signal.SIGKILL)
-                self.killed = server
+            if _judged(self.database) and (engines := _engines(self.node)):
+                engines[0].kill()
+                self.killed = engines[0].pid
 
 
 def _judged(database: Path) -> int:
@@ -155,16 +157,14 @@ def _judged(database: Path) -> int:
         return 0
 
 
-def _server() -> int:
-    """The process of the judge's server; 0 if there is none."""
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = place.read_bytes().decode().split("\0")
-        except OSError:
-            continue
-        if "vllm.entrypoints.openai.api_server" in words and "first-hour/judge" in words:
-            return int(place.parent.name)
-    return 0
+def _engines(node: int) -> list[psutil.Process]:
+    """The processes of vLLM's engines below this one."""
+    found = []
+    for child in psutil.Process(node).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "EngineCore" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def readme_commands() -> list[str]:
@@ -206,22 +206,19 @@ def rehearse(rehearsal: Rehearsal, hub: Hub) -> None:
     say(*doctor, fails=True)  # it misses a GPU
     say(*listing)
     planned = say(*plan, fails=True)
-    rehearsal.check("the plan counts the server's model", "judge" in planned)
+    rehearsal.check("the plan counts the judge", "judge" in planned)
     node, address = start_ray(rehearsal)
     try:
         database = rehearsal.study / "runs" / "study" / "run.sqlite"
-        crash = Crash(database)
+        crash = Crash(database, node.pid)
         pilot = say(*run, "--ray-address", address, "--pilot", "20", fails=True)
         rehearsal.check("the pilot has a report", "report: runs/study/report.html" in pilot)
         say(*run, "--ray-address", address)
-        rehearsal.check("the judge's server was killed in the middle", crash.killed > 0)
+        rehearsal.check("vLLM was killed in the middle", crash.killed > 0)
     finally:
         node.terminate()
         node.wait(60)
     rehearsal.check("checkpoints came from the hub", hub.sent > 1e6)
-    log = (database.parent / "servers" / "judge.log").read_text(errors="replace")
-    rehearsal.check("its output is in the run", bool(log.strip()))
-    rehearsal.check("no server is left", _server() == 0)
     with sqlite3.connect(database) as connection:
         failed = "SELECT count(*) FROM judgements WHERE outcome = 'error'"
         errors = connection.execute(failed).fetchone()[0]

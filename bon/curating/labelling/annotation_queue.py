@@ -20,17 +20,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
+from bon.curating.items import CuratedItem
 from bon.curating.labelling.annotations import (
     CANNOT,
     TIE,
     WITHDRAWN,
     Annotation,
     add,
-    current,
     history,
 )
 from bon.curating.recipe import Annotating
-from bon.curating.workbench import Labellable, Workbench, open_workbench
+from bon.curating.workbench import Workbench, open_workbench
 
 LEASE_SECONDS = 600.0
 
@@ -104,7 +104,7 @@ class Progress:
 
 
 class Submission(BaseModel):
-    """One answer. `choice` is a place as shown or a grade, from 1, or one of the words."""
+    """One answer. `choice` is a place as shown, from 1, or one of the words."""
 
     model_config = ConfigDict(extra="forbid")
     event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
@@ -125,26 +125,23 @@ class AnnotationQueue:
         self._lock = threading.RLock()
         self._bench = open_workbench(directory)
         self._stamp: tuple[int, ...] = ()
-        self._items: dict[str, Labellable] = {}
+        self._items: dict[str, CuratedItem] = {}
         self._images: dict[str, Path] = {}
 
     @property
     def bench(self) -> Workbench:
         """The folder, reloaded when the recipe or the items changed."""
         with self._lock:
-            stamp = _stamp(
-                self._bench.recipe_path, self._bench.items_path, self._bench.answers_path
-            )
+            stamp = _stamp(self._bench.recipe_path, self._bench.items_path)
             if stamp != self._stamp:
                 bench = open_workbench(self.directory)
-                shown = bench.shown
-                self._items = {item.key: item for item in shown}
-                images = {name for item in shown for name in item.images}
+                self._items = {item.key: item for item in bench.items}
+                images = {name for item in bench.items for name in item.images}
                 self._images = {Path(name).name: bench.directory / name for name in images}
                 self._bench, self._stamp = bench, stamp
             return self._bench
 
-    def item(self, key: str) -> Labellable:
+    def item(self, key: str) -> CuratedItem:
         """Return an item by key."""
         bench = self.bench
         if key not in self._items:
@@ -155,7 +152,7 @@ class AnnotationQueue:
         """Return the file of an item image; None for any other name."""
         return self._images.get(name) if self.bench else None
 
-    def lease_next(self, annotator: str) -> Labellable | None:
+    def lease_next(self, annotator: str) -> CuratedItem | None:
         """Return the annotator's next item and lease it."""
         with self._lock:
             recipe, keys = self.bench.recipe, list(self._items)
@@ -221,13 +218,10 @@ class AnnotationQueue:
         annotating = self.bench.recipe.annotating
         if unknown := [tag for tag in submission.tags if tag not in annotating.tags]:
             raise BonError(f"no tag {unknown[0]!r} in the recipe", "load the page again")
-        single = len(order) == 1
-        shown = annotating.grades if single else [*map(str, order)]
-        choices = {str(place): choice for place, choice in enumerate(shown, 1)}
-        words = (CANNOT, WITHDRAWN) if single else (TIE, CANNOT, WITHDRAWN)
-        choices |= dict(zip(words, words, strict=True))
+        choices = {str(place): str(response) for place, response in enumerate(order, 1)}
+        choices |= {word: word for word in (TIE, CANNOT, WITHDRAWN)}
         if submission.choice not in choices:
-            raise BonError(f"the choice is none of the {len(shown)} shown")
+            raise BonError(f"the choice is none of the {len(order)} shown")
         return choices[submission.choice]
 
     def _annotations(self) -> list[Annotation]:
@@ -248,19 +242,6 @@ class AnnotationQueue:
 
     def _lease(self, item: str, annotator: str) -> None:
         self._leases[annotator] = item, self._clock() + LEASE_SECONDS
-
-
-def progress_text(bench: Workbench) -> str:
-    """Describe the progress of every annotator and where to label."""
-    queue = AnnotationQueue(bench.directory)
-    total = queue.progress("")
-    lines = [f"{total.complete} of {total.items} items have all required answers"]
-    for name in sorted({row.annotator for row in current(bench.annotations_path)}):
-        row = queue.progress(name)
-        pace = "" if row.pace is None else f", {row.pace:.0f} s per item"
-        lines.append(f"{name}: {row.answered} answered, {row.remaining} remaining{pace}")
-    url = f"bon serve --annotate {bench.directory}, then /annotate/{bench.name}"
-    return "\n".join([*lines, f"Label at: {url}"])
 
 
 def _stamp(*paths: Path) -> tuple[int, ...]:

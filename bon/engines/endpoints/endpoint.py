@@ -8,7 +8,7 @@ import os
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
@@ -165,9 +165,8 @@ class Endpoint:
         limit: AdaptiveLimit,
         cap: float | None = None,
         wait: float = 1.0,
-        revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`cap` is the most dollars that may be spent here. `revive` is awaited before retries."""
+        """`cap` is the most dollars that may be spent here."""
         self.url = base_url.rstrip("/")
         self.host = urlsplit(base_url).hostname or ""
         self._key = os.environ.get(api_key_env, "").strip() if api_key_env else ""
@@ -176,7 +175,7 @@ class Endpoint:
             fix = f"export {api_key_env}=... (or api_key_env: null where none is needed)"
             raise BonError(problem, fix)
         self._timeout, self._retries, self._wait = timeout, retries, wait
-        self._cap, self._revive = cap, revive
+        self._cap = cap
         self._sent: set[asyncio.Task[dict[str, Any]]] = set()
         self.limit, self.totals = limit, EngineTotals()
         # One client per place in flight: a pool's work grows with the square of its connections.
@@ -216,8 +215,6 @@ class Endpoint:
                 if max(pause, failed.after or 0.0) >= _LONG_WAIT:
                     self._note_wait(failed, pause)
                 await asyncio.sleep(pause)
-                if self._revive is not None:
-                    await self._revive()
         tries = f"after {self._retries + 1} tries"
         if failed.down:
             fix = "start the server or correct base_url; finished work is kept"

@@ -48,7 +48,6 @@ from bon.engines.endpoints.endpoint import (
     Unreadable,
     is_same_model,
 )
-from bon.engines.endpoints.server import API_KEY, Server
 from bon.engines.endpoints.usage import count_tokens, most_tokens, read_amount, read_usage
 from bon.engines.metering import note_cached
 from bon.engines.settings import OpenAISettings
@@ -68,17 +67,14 @@ class OpenAIEngine(Engine):
         kwargs = settings.chat_template_kwargs
         self._template = {"chat_template_kwargs": kwargs} if kwargs else {}
         most = settings.max_concurrency
-        server = self._server = Server(settings) if settings.starts else None
-        key = API_KEY if settings.starts == "vllm" else None
         self._endpoint = Endpoint(
-            server.url if server else settings.base_url,
-            key if server else settings.api_key_env,
+            settings.base_url,
+            settings.api_key_env,
             settings.timeout,
             settings.retries,
             AdaptiveLimit(min(settings.concurrency, most), settings.min_concurrency, most),
             settings.spending_cap,
             wait=settings.retry_wait,
-            revive=server.revive if server else None,
         )
 
     def waits_for(self) -> str:
@@ -168,8 +164,7 @@ class OpenAIEngine(Engine):
         }
         return {
             "engine": self.name,
-            "base_url": "" if self._server else self._endpoint.url,
-            "server": self._server.command if self._server else [],
+            "base_url": self._endpoint.url,
             "model": self._model,
             "endpoint": self._kind,
             "capabilities": self.can.model_dump(),
@@ -182,10 +177,8 @@ class OpenAIEngine(Engine):
         }
 
     async def close(self) -> None:
-        """Close connections, and end the server if bon started it."""
+        """Close connections."""
         await self._endpoint.close()
-        if self._server:
-            await asyncio.to_thread(self._server.end)
 
     def _split(self, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
         if not seeds or not self.can.n:

@@ -57,14 +57,6 @@ def models(request: Request, _: Submitter) -> dict[str, Any]:
     return {"object": "list", "data": [_model(name) for name in _names(request)]}
 
 
-@router.get("/models/{name:path}")
-def model(name: str, request: Request, _: Submitter) -> dict[str, Any]:
-    """Return one model."""
-    if name not in _names(request):
-        raise ApiError(404, f"no model {name[:200]!r}", "GET /v1/models lists them")
-    return _model(name)
-
-
 def _names(request: Request) -> list[str]:
     selector = request.app.state.online
     if selector is None:

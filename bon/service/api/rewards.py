@@ -1,41 +1,30 @@
-"""What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
+"""What given responses are worth: `/v1/score`, and `/get_reward` for trainers.
 
 Trainers (`bon client`'s files) get the judging of online Best-of-N: the responses to a
 question that come in one request are judged together.
 """
 
 import asyncio
-import json
 import logging
-import os
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import isfinite
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    JsonValue,
 )
 
-from bon.benchmarks import load_questions
 from bon.choosing.opinion import OUTCOME_VALUE, Kind
 from bon.choosing.rules import RULES
-from bon.core.errors import BonError
-from bon.core.images import ImageStore
-from bon.core.records import Judgement, Question
-from bon.engines.base import ImagePart, Message
-from bon.experiment.config import DatasetSpec
+from bon.core.records import Judgement
+from bon.engines.base import Message
 from bon.experiment.required_form import without_turn_end
-from bon.policies.prompting import question_block
 from bon.service.api.common import ONLINE_ERRORS, Submitter, run_models, selector_of
 from bon.service.api.messages import (
     MAX_CANDIDATES,
@@ -51,9 +40,6 @@ from bon.service.online.selector import Conversation, Selector, Usage
 log = logging.getLogger("bon.service")
 router = APIRouter(tags=["online"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
-_NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
-QuestionSets = Mapping[str, Mapping[str, Question]]
-"""The operator's question sets, by name and by the questions' ids; images stay on disk."""
 Floats = list[float | None]
 _TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
 """The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
@@ -74,8 +60,7 @@ class ScoreRequest(BaseModel):
 
 
 @router.post("/v1/score")
-@router.post("/v1/rank")
-async def rank(body: ScoreRequest, request: Request, identity: Submitter) -> dict[str, Any]:
+async def score(body: ScoreRequest, request: Request, identity: Submitter) -> dict[str, Any]:
     """Score the candidates and rank them from best to worst, with every judgement."""
     selector, usage = selector_of(request), Usage()
     rewarder, texts = body.rewarder, body.candidates
@@ -137,7 +122,6 @@ class RolloutSample(Open):
 
     prompt: str | Messages
     response: str
-    label: JsonValue = None
 
 
 class SampleBatch(Open):
@@ -195,15 +179,11 @@ def _scores_alone(selector: Selector, rewarder: str) -> bool:
 
 
 async def _rollout(request: Request, sample: RolloutSample) -> Rollout:
-    """Return a response to the question that its label names, or else to its prompt."""
-    label = sample.label if isinstance(sample.label, str) else json.dumps(sample.label)
+    """Return a response to its prompt."""
     owner, prompt = request.scope["identity"].name, sample.prompt
     response = without_turn_end(sample.response)
-    if question := named_question(request.app.state.question_sets, label, owner):
-        return Rollout(question, response)
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
-        fix = "send its prompt, or its id as the label: bon://SET/ID"
-        raise ApiError(422, "no question was sent", fix)
+        raise ApiError(422, "no question was sent", "send its prompt")
     if isinstance(prompt, str):
         check_text(prompt, "a prompt")
         return Rollout(Conversation((Message("user", (prompt,)),), owner=owner), response)
@@ -285,41 +265,3 @@ def consistency(rows: Sequence[Judgement]) -> float:
             votes[pair] = votes.get(pair, 0.0) + OUTCOME_VALUE[row.outcome] - 0.5
     pairs = [(a, b) for a, b in votes if a < b and (b, a) in votes]
     return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else 1.0
-
-
-# ------------------------------------------------------------------ question sets
-# `bon://SET/ID` in a label names a question by its id. So a judge that sees images works behind
-# protocols that carry text alone. An id with characters that end a word is percent-encoded.
-
-
-def named_question(sets: QuestionSets, label: str, owner: str) -> Conversation | None:
-    """Return the question that a label names, if it names one; 422 if it does not exist."""
-    match = _NAMED.search(label)
-    if match is None:
-        return None
-    name, key = match[1], unquote(match[2])
-    fix = "`online.sets` lists the question sets"
-    if name not in sets:
-        known = ", ".join(sorted(sets)) or "none"
-        raise ApiError(422, f"no question set {name!r}; there are: {known}", fix)
-    if (question := sets[name].get(key)) is None:
-        raise ApiError(422, f"the question set {name} has no question {key[:100]!r}", fix)
-    parts = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
-    shown = question_block(question)
-    return Conversation((Message("user", (*parts, shown)),), question.options, shown, owner)
-
-
-def read_set(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Question]:
-    """Read a set, with a path relative to `base`, and store its images."""
-    if spec.path is not None:
-        path = (base / os.path.expanduser(spec.path)).resolve()
-        spec = spec.model_copy(update={"path": str(path)})
-    questions: dict[str, Question] = {}
-    rows = list(load_questions(spec, ImageStore(images)))
-    for row in rows:
-        if isinstance(row, Question) and questions.setdefault(row.id, row) is not row:
-            fix = "labels name questions by id: give each its own"
-            raise BonError(f"online.sets.{name}: two questions have the id {row.id!r}", fix)
-    counts = {"questions": len(questions), "unreadable": len(rows) - len(questions)}
-    log.info("question set", extra={"set": name, **counts})
-    return questions

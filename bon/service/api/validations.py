@@ -1,13 +1,11 @@
-"""Validations: submit, list, watch, cancel, resume, extend, delete; results, tables and log."""
+"""Validations: submit, list, watch, cancel, resume, delete; results, tables and log."""
 
-import json
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import yaml
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -54,20 +52,6 @@ _BODY: dict[str, Any] = {
 }
 Page = Annotated[int | None, Query(ge=0, le=2**62, description="`next` of a page")]
 Search = Annotated[str | None, Query(max_length=100, description="in the name")]
-
-
-class Extension(BaseModel):
-    """Additions to a finished validation. Only what is missing is computed."""
-
-    model_config = ConfigDict(extra="forbid")
-    rewarders: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
-    policies: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
-    pairs: list[dict[str, Any]] = Field(default_factory=list, max_length=16)
-    n: int | None = Field(
-        None, ge=1, le=4096, description="candidates per question, for every policy"
-    )
-    limit: int | None = Field(None, ge=1, le=10_000_000, description="questions")
-    spending_cap: float | None = Field(None, gt=0, description="US dollars, of the whole run")
 
 
 @router.post("/validations", status_code=201, openapi_extra=_BODY)
@@ -141,21 +125,6 @@ async def resume(
     return queued
 
 
-@router.post("/validations/{key}/extend", status_code=202)
-async def extend(
-    validation: Own, more: Extension, request: Request, service: Parts, identity: Submitter
-) -> dict[str, Any]:
-    """Add rewarders, policies, benchmarks, questions or a larger n, and queue it again."""
-    if not any(more.model_dump().values()):
-        raise ApiError(422, "nothing to add", "give n, limit, rewarders, policies or pairs")
-    text = json.dumps(_extended(validation.experiment, more))
-    raw, setup, _ = await _planned(service, identity.name, text.encode())
-    owner, key = validation.owner, validation.id
-    queued = await run_in_threadpool(_queue, service, owner, setup, key, experiment=raw)
-    audit(request, "extend", validation.id)
-    return queued
-
-
 @router.delete("/validations/{key}", status_code=204)
 def delete(validation: Own, request: Request, service: Parts) -> Response:
     """Delete a validation that has ended, with all its files."""
@@ -164,12 +133,6 @@ def delete(validation: Own, request: Request, service: Parts) -> Response:
     service.supervisor.remove(validation)
     audit(request, "delete", f"{validation.id} of {validation.owner}")
     return Response(status_code=204)
-
-
-@router.get("/validations/{key}/experiment")
-def experiment(validation: Existing) -> Response:
-    """Return the experiment as YAML, for `bon run` or to submit again."""
-    return PlainTextResponse(as_yaml(validation.experiment), media_type="application/yaml")
 
 
 @router.get("/validations/{key}/results")
@@ -184,19 +147,15 @@ def results(validation: Existing, service: Parts) -> Response:
 @router.get("/validations/{key}/tables/{table}")
 def table(
     validation: Existing,
-    table: Literal[(*views.TABLES, *views.SUMMARIES)],  # type: ignore[valid-type]
+    table: Literal[views.TABLES],  # type: ignore[valid-type]
     service: Parts,
-    format: Literal["csv", "json", "parquet"] = "csv",
+    format: Literal["csv", "parquet"] = "csv",
 ) -> Response:
-    """Return a table: the run's own, also while it runs, or a part of its results."""
+    """Return a table of the run, also while it runs."""
     try:
         frame = views.table(service.directory(validation), table)
     except (BonError, OSError):
-        fix = "wait until its state is done" if table in views.SUMMARIES else ""
-        raise ApiError(404, f"{validation.id} has no table {table} yet", fix) from None
-    if format == "json":
-        text = frame.to_json(orient="records", double_precision=15)
-        return Response(text, media_type="application/json")
+        raise ApiError(404, f"{validation.id} has no table {table} yet") from None
     headers = {"content-disposition": f'attachment; filename="{validation.id}-{table}.{format}"'}
     from bon.analysis.artifacts import csv_text  # slow to import
 
@@ -266,20 +225,3 @@ def _check_plan(plan: Plan, limits: Limits) -> None:
     if calls > limits.calls:
         message = f"{calls:,} model calls are above this server's {limits.calls:,}"
         raise ApiError(422, message, "reduce n, questions or rewarders")
-
-
-def _extended(experiment: dict[str, Any], more: Extension) -> dict[str, Any]:
-    """Return the experiment with the additions."""
-    pairs, n = experiment.get("pairs", []), {} if more.n is None else {"n": more.n}
-    policies = [*experiment["policies"], *more.policies]
-    raw = {
-        **experiment,
-        "rewarders": [*experiment.get("rewarders", ()), *more.rewarders],
-        "policies": [{"card": p, **n} if isinstance(p, str) else {**p, **n} for p in policies],
-        "pairs": [*(pairs if isinstance(pairs, list) else [pairs]), *more.pairs],
-    }
-    if more.limit is not None:
-        raw["questions"] = {**raw["questions"], "limit": more.limit}
-    if more.spending_cap is not None:
-        raw["cluster"] = {**raw.get("cluster", {}), "spending_cap": more.spending_cap}
-    return raw

@@ -86,7 +86,6 @@ def validation_page(
         experiment=as_yaml(validation.experiment),
         finding=(read_json(directory / "results.json") or {}).get("finding"),
         log=views.log_tail(directory, 8192),
-        **catalogue(),
     )
 
 

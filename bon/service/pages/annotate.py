@@ -134,7 +134,6 @@ def annotate_page(queue: Queue, request: Request, identity: Annotator) -> Respon
         annotator=identity.name if identity.token else "",
         guidelines=annotating.guidelines,
         tags=tag_letters(annotating.tags),
-        grades=annotating.grades if queue.bench.answers_path.is_file() else (),
     )
 
 

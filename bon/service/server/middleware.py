@@ -40,7 +40,7 @@ BODY_VALUES = 100_000
 BODIES = 8
 """Bodies of `limits.body_bytes` that may be in memory at once, of all requests."""
 DISCARDED_BYTES = 65_536
-ONLINE = ("/get_reward", "/v1/score", "/v1/rank", "/v1/chat/completions")
+ONLINE = ("/get_reward", "/v1/score", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""

@@ -131,15 +131,12 @@ class Jobs(SharedDatabase):
             self._move(key, ("running",), state="cancelling")
             return self._where("id = ?", key)[0]
 
-    def queue_again(
-        self, key: str, *, experiment: dict[str, Any] | None = None, retry_errors: bool = False
-    ) -> Validation:
-        """Queue a finished validation again, as it is or extended."""
-        changes = {} if experiment is None else {"experiment": _dump(experiment)}
+    def queue_again(self, key: str, *, retry_errors: bool = False) -> Validation:
+        """Queue a finished validation again."""
         with self.write():
             moved = self._move(
                 key, FINAL, state="queued", queued=time.time(), finished=None, error="",
-                crashes=0, retry_errors=int(retry_errors), **changes,
+                crashes=0, retry_errors=int(retry_errors),
             )  # fmt: skip
             validation = self._where("id = ?", key)[0]
         if not moved:

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 STARTING = "Ray and the models are starting; the first answers can take a minute."
 TABLES = ("questions", "candidates", "pairs", "judgements", "rewarders")
 """The analysis tables of a run."""
-SUMMARIES = {
-    "policies": "policies",
-    "best_of_n": "best_of_n",
-    "benchmarks": "reward_benchmark",
-    "correlations": "correlations",
-}
-"""Files in the run's tables/ by name."""
 SLOW = 0.05  # seconds of a core
 _counts: dict[tuple[str, int], tuple[dict[str, Any], float]] = {}
 """Counts of a validation's attempt and the time until which they are shown again."""
@@ -97,39 +90,33 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
 
 
 def _count(directory: Path) -> dict[str, Any]:
-    cost, rows = 0.0, [(0,) * 6] * 2
+    cost, rows = 0.0, [(0,) * 5] * 2
     try:
         with Store(directory, readonly=True) as store:
             cost = store.cost()
             rows = [
                 store.query(
                     "SELECT COUNT(*), TOTAL(outcome = 'error'), TOTAL(outcome = 'unparsed'), "
-                    f"TOTAL(num_prompt_tokens), TOTAL(num_tokens), TOTAL(seconds) FROM {table}"
+                    f"TOTAL(num_prompt_tokens), TOTAL(num_tokens) FROM {table}"
                 )[0]
                 for table in ("candidates", "judgements")
             ]
     except BonError:  # no run yet, or one that is being created
         pass
     names = ("errors", "unparsed", "input_tokens", "output_tokens")
-    (candidates, *sampled, sample_seconds), (judgements, *judged, judge_seconds) = rows
+    (candidates, *sampled), (judgements, *judged) = rows
     counts = {"candidates": candidates, "judgements": judgements}
     counts |= {n: int(a + b) for n, a, b in zip(names, sampled, judged, strict=True)}
-    return {
-        **counts, "cost": cost, "sample_seconds": sample_seconds, "judge_seconds": judge_seconds,
-    }  # fmt: skip
+    return {**counts, "cost": cost}
 
 
 # ------------------------------------------------------------------ tables
 
 
 def table(directory: Path, name: str) -> "pd.DataFrame":
-    """Return an analysis table of a run, or one of its results' tables."""
-    import pandas as pd
-
+    """Return an analysis table of a run."""
     from bon.work.run_tables import run_tables
 
-    if name in SUMMARIES:
-        return pd.read_parquet(directory / "tables" / f"{SUMMARIES[name]}.parquet")
     with Store(directory, readonly=True) as store:
         frame: pd.DataFrame = getattr(run_tables(open_run(store), store), name)
         return frame

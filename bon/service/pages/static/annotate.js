@@ -11,7 +11,6 @@ class Labelling {
     this.base = `${ROOT}/annotate/${root.dataset.bench}`;
     this.annotator = root.dataset.annotator;
     this.signedIn = this.annotator !== "";
-    this.grades = root.dataset.grades ? root.dataset.grades.split("\n") : [];
     this.item = null;
     this.root = root;
     this.phase = "wait";
@@ -82,7 +81,7 @@ class Labelling {
     $("responses").className = `responses of-${many}`;
     $("responses").replaceChildren(...this.item.responses.map((text, at) =>
       make("article", { class: "response", "data-place": String(at + 1) },
-        make("h2", { text: this.grades.length ? "Answer" : `Response ${at + 1}` }), make("div", { class: "text", dir: "auto", text }))));
+        make("h2", { text: `Response ${at + 1}` }), make("div", { class: "text", dir: "auto", text }))));
     this.zoom.images(this.item.images.map((name) => `${this.base}/images/${encodeURIComponent(name)}`));
     this.choices(many);
     $("why").value = "";
@@ -93,10 +92,8 @@ class Labelling {
   }
 
   choices(many) {
-    const names = this.grades.length ? this.grades : [...Array(many).keys()].map((at) => `Response ${at + 1}`);
-    const rows = many ? names.map((name, at) => ["choice", String(at + 1), name]) : [];
-    if (many && !this.grades.length) rows.push(["choice", "0", LABELS.tie]);
-    if (many) rows.push(["choice", "x", LABELS.cannot]);
+    const rows = [...Array(many).keys()].map((at) => ["choice", String(at + 1), `Response ${at + 1}`]);
+    if (many) rows.push(["choice", "0", LABELS.tie], ["choice", "x", LABELS.cannot]);
     if (this.last) rows.push(["undo", "u", "Undo"]);
     const buttons = rows.map(([kind, key, text]) => {
       const button = make("button", { type: "button", class: kind, "data-key": key },
@@ -141,7 +138,7 @@ class Labelling {
       button.setAttribute("aria-pressed", String(chosen));
     }
     for (const response of document.querySelectorAll(".response")) {
-      response.classList.toggle("chosen", !this.grades.length && response.dataset.place === this.choice);
+      response.classList.toggle("chosen", response.dataset.place === this.choice);
     }
     $("after").hidden = false;
     $("go").hidden = false;

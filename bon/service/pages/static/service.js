@@ -85,25 +85,6 @@ function actions() {
     });
     button.disabled = false;
   }
-  const form = $("extend");
-  if (!form) return;
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const more = {};
-    if (form.n.value) more.n = Number(form.n.value);
-    if (form.limit.value) more.limit = Number(form.limit.value);
-    if (form.rewarder.value) more.rewarders = [form.rewarder.value];
-    if (form.pairs.value) more.pairs = [{ benchmark: form.pairs.value }];
-    if (form.spending_cap.value) more.spending_cap = Number(form.spending_cap.value);
-    try {
-      await call("POST", form.dataset.path, JSON.stringify(more), "application/json");
-      location.reload();
-    } catch (error) {
-      $("action-error").textContent = error.message;
-      $("action-error").hidden = false;
-    }
-  });
-  form.querySelector("button").disabled = false;
 }
 
 // ------------------------------------------------------------------ writing an experiment

@@ -26,7 +26,6 @@ from bon.analysis.results import (
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.side_effects import with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
@@ -35,14 +34,13 @@ LEVEL, Z = 0.95, 1.959964
 
 @dataclass(frozen=True)
 class Outcomes:
-    """One checkpoint: accuracy by question, greedy and sampled, and side effects (Q × effects)."""
+    """One checkpoint: accuracy by question, greedy and sampled."""
 
     arm: str
     method: str
     seed: int
     greedy: "pd.Series[float]"
     sampled: "pd.Series[float]"
-    effects: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -84,14 +82,6 @@ def analyse_uplift(
         gains = _gains(base, own)
         drawn = _drawn(gains, draws, seed)
         trained = _arms(gains, drawn, own, method, predictors)
-        tables = {
-            arm: pd.concat([o.effects for o in own if o.arm == arm])
-            .groupby(level=0)
-            .mean()
-            .loc[questions]
-            for arm in gains.arms
-        }
-        trained = with_side_effects(trained, tables, base.effects.loc[questions], draws, LEVEL)
         arms += trained
         place = [i for i, arm in enumerate(trained) if not arm.reference]
         centred = drawn[0][place] - drawn[0][place].mean(axis=0)  # what all arms share cancels
@@ -233,7 +223,6 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
         ).num_rewarders
     )
     hurt = [arm.arm for arm in rows if arm.hurts]
-    changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
@@ -245,8 +234,6 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
     )
     if hurt:
         sentence += f". Helps choosing, hurts training: {names(hurt)}"
-    if changed:
-        sentence += f". Side effects: {names(changed)}"
     return UpliftMethod(
         method=method,
         spread=spread,
@@ -303,7 +290,7 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "sampled gain": gained(arm.sampled) if arm.sampled else "",
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
-            "note": "; ".join(["helps choosing, hurts training"] * arm.hurts + [*arm.drift]),
+            "note": "helps choosing, hurts training" if arm.hurts else "",
         }
         for arm in rows
     ]

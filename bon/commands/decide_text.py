@@ -165,7 +165,6 @@ def calibration_text(result: Calibration, requirements: Iterable[Requirement] = 
 
 def _calibrated(row: RewarderCalibration) -> dict[str, str]:
     overall = row.overall
-    raw = next((r for r in row.reliability if r.map == "raw"), None)
     return {
         "rewarder": row.rewarder,
         "of": row.kind,
@@ -175,7 +174,6 @@ def _calibrated(row: RewarderCalibration) -> dict[str, str]:
         "TNR": bounded(overall.tnr),
         "κ": bounded(overall.kappa),
         "AUC": bounded(row.auc),
-        "calibration error": bounded(raw.rmsce) if raw else "-",
         "right": bounded(overall.base_rate),
         "lean": bounded(row.lean),
         "votes agree": bounded(row.self_consistency),

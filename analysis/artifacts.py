@@ -75,7 +75,6 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     ),
     "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
     "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
-    "leave_one_out": ("correlations", _STUDY, {"": "leave_one_out"}, ""),
     "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
     "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),

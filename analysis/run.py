@@ -24,7 +24,7 @@ from bon.analysis.decision.regret import decide
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
-from bon.analysis.estimators.comparisons import compare, rank_bands, separations
+from bon.analysis.estimators.comparisons import compare, rank_bands
 from bon.analysis.estimators.replay import (
     Replay,
     Setting,
@@ -139,7 +139,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         benchmarks=tuple(r for b in benchmarks for r in b.results),
         best_of_n=tuple(best),
         comparisons=tuple(comparisons),
-        separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
         verdicts=tuple(_known(v for _, v in verdicts)),

@@ -81,7 +81,6 @@ def _context(results: Results) -> dict[str, Any]:
         "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
         "chosen": chosen,
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
-        "separation": {(s.policy, s.benchmark): s for s in results.separation},
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "judges": _judges(results),
@@ -128,8 +127,7 @@ def _openers(results: Results) -> dict[str, str]:
         else "No question is in both sets.",
         "judges": "",
         "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
-        "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
-        f"{text.count(counts.calls_made + counts.calls_saved)}."
+        "asked": f"{text.count(counts.calls_made)} judge calls."
         if counts.calls_made
         else "No model was asked.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "

@@ -233,16 +233,6 @@ class Comparison(Record):
     distinguishable: bool
 
 
-class Separation(Record):
-    """How many pairs of rewarders in one table of comparisons are distinguishable."""
-
-    table: Compared
-    policy: str | None
-    benchmark: str | None
-    num_pairs: int
-    num_distinguishable: int
-
-
 class RankBand(Ranked):
     """The ranks that a rewarder may have on a policy or on a benchmark."""
 

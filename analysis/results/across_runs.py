@@ -7,7 +7,6 @@ from pydantic import Field
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
-from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
 from bon.core.validation import Strict
 
@@ -180,14 +179,6 @@ class Reference(Record):
     accuracy: float
 
 
-class Flag(Record):
-    """An inconsistency in a published table."""
-
-    kind: Literal["mixed axis", "overall", "macro"]
-    rows: tuple[str, ...]
-    sentence: str
-
-
 Unit = Literal["percent", "fraction", "scale"]
 
 
@@ -196,8 +187,7 @@ class CorrelationReport(Record):
 
     A correlation for each policy, benchmark (`axis`) and `outcome`, and a verdict for each pair of
     the latter; `primary` ones, `columns` and `finding` are of the leading pair. `units` of columns:
-    points of a `scale` are as printed, others are fractions. `agreement`: of outcomes with each
-    other. `without_own`: correlations without the rows of the table's authors.
+    points of a `scale` are as printed, others are fractions.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -207,8 +197,5 @@ class CorrelationReport(Record):
     finding: Finding
     correlations: tuple[Correlation, ...]
     verdicts: tuple[Verdict, ...] = ()
-    agreement: tuple[UpliftCorrelation, ...] = ()
-    without_own: tuple[UpliftCorrelation, ...] = ()
     references: tuple[Reference, ...] = ()
-    flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -149,21 +149,6 @@ class BestOfN(Record):
         )
 
 
-class DepthPoint(Record):
-    """Choice among n of the pool.
-
-    `kl`: ln n − (n − 1)/n, the most nats it moves from the policy. `score`: the rewarder's own mean
-    score of its choice, from the mean candidate in units of the spread within questions. `rank`: by
-    accuracy among the rewarders.
-    """
-
-    n: int
-    kl: float
-    accuracy: Estimate
-    score: Estimate | None = None
-    rank: int | None = None
-
-
 class DepthCurve(Record):
     """How far n may go with one rewarder (`judging.deep`).
 
@@ -174,7 +159,7 @@ class DepthCurve(Record):
     policy: str
     rewarder: str
     num_questions: int
-    points: tuple[DepthPoint, ...]
+    points: tuple[CurvePoint, ...]
     peak: Estimate
     most: int | None
     sentence: str

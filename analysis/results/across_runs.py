@@ -126,23 +126,12 @@ Free = Literal["majority vote", "a single response"]
 class Recommended(Ranked):
     """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
     known).
-
-    `front`: nothing of equal or lower cost, nor majority vote, gains as much.
     """
 
     rewarder: str
     gain: Estimate
     cost: float | None
-    front: bool
     affordable: bool
-
-
-class Cheaper(Record):
-    """A cheaper rewarder on the front whose loss against the pick may be zero."""
-
-    rewarder: str
-    cost: float
-    loses: Estimate
 
 
 class Recommendation(Record):
@@ -166,7 +155,6 @@ class Recommendation(Record):
     picked: Estimate
     over_free: Estimate
     pick: str | None
-    cheaper: tuple[Cheaper, ...] = ()
     sentence: str
     warnings: tuple[str, ...] = ()
 

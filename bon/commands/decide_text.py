@@ -8,6 +8,7 @@ from bon.analysis.results import (
     CorrelationReport,
     MetaAnalysis,
     Recommendation,
+    Recommended,
     Regraded,
     RunDifference,
 )
@@ -74,17 +75,21 @@ def recommendation_text(advice: Recommendation) -> str:
     """Format a recommendation, the rewarders with the largest gain first."""
     from bon.analysis.decision.recommend import amount
 
+    cost = next((row.cost for row in advice.rewarders if row.rewarder == advice.pick), None)
+
+    def note(row: Recommended) -> str:
+        if not row.affordable:
+            return "beyond the budget"
+        cheaper = cost is not None and row.cost is not None and row.cost < cost
+        return "may be as good, for less" if cheaper and row.first == 1 else ""
+
     rows = [
         {
             "rewarder": row.rewarder,
             "rank": row.places,
             "gain": gained(row.gain),
             "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
-            "note": "beyond the budget"
-            if not row.affordable
-            else ""
-            if row.front
-            else "another gains as much at no higher cost",
+            "note": note(row),
         }
         for row in advice.rewarders
     ]

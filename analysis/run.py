@@ -114,9 +114,8 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     judging = study_description.judging(run, draws, level)
     protocol = study_description.protocol(run, studies, options)
     overlap = study_description.overlap(tables)
-    rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
     baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
-    infos = study_description.rewarders(run, rules, ensembles, baselines)
+    infos = study_description.rewarders(run, ensembles, baselines)
     return Results(
         run=study_description.run_info(tables),
         options=options,

@@ -168,7 +168,7 @@ def _differences(rewarders: list[RewarderProtocol]) -> list[str]:
 
 
 def rewarders(
-    run: Run, rules: dict[str, str], ensembles: dict[str, tuple[str, ...]], baselines: list[str]
+    run: Run, ensembles: dict[str, tuple[str, ...]], baselines: list[str]
 ) -> tuple[RewarderInfo, ...]:
     """List rewarders as in the run, then ensembles, then baselines."""
     table = run.tables.rewarders
@@ -191,7 +191,6 @@ def rewarders(
                 maker=str(row.get("maker") or ""),
                 size=float(size) if np.isfinite(size) else None,
                 handicap=str(handicaps.get(name, "")),
-                headline_rule=rules.get(name),
                 num_judgements=len(judgements),
                 cost=_total(judgements["cost"]),
                 seconds=seconds,
@@ -206,15 +205,11 @@ def rewarders(
             rewarder=name,
             kind="ensemble",
             handicap=f"of {names(list(members), 8)}",
-            headline_rule=rules.get(name),
         )
         for name, members in ensembles.items()
         if name not in listed
     ]
-    infos += [
-        RewarderInfo(rewarder=name, kind="baseline", baseline=True, headline_rule="baseline")
-        for name in baselines
-    ]
+    infos += [RewarderInfo(rewarder=name, kind="baseline", baseline=True) for name in baselines]
     return tuple(infos)
 
 

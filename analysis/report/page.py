@@ -16,7 +16,7 @@ from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import DATA, finished, render
-from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, Results
+from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, QuestionSlice, Results
 from bon.analysis.results import phrasing as text
 from bon.analysis.results.phrasing import names
 
@@ -83,6 +83,7 @@ def _context(results: Results) -> dict[str, Any]:
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
+        "slices": list(_slices(results, first.pick)),
         "judges": _judges(results),
         "costs": any(
             r.cost or r.seconds or r.num_judgements
@@ -192,6 +193,22 @@ def _coefficients(results: Results) -> list[Correlation]:
         if not c.axis.startswith("group:")
     }
     return [c for c in shown if any(c is kept for kept in whole.values())]
+
+
+def _slices(
+    results: Results, pick: str
+) -> Iterable[tuple[str, list[str], list[tuple[QuestionSlice, ...]]]]:
+    """Yield each policy with the names of columns, and rows of accuracies on a slice."""
+    for p in results.policies:
+        own = {
+            b.rewarder: b.slices
+            for b in results.best_of_n
+            if b.policy == p.policy and b.headline and b.slices
+        }
+        shown = [name for name in ("random", "majority", "oracle", pick) if name in own]
+        if shown:
+            labels = [leaderboard.BASELINE_LABEL.get(name, name) for name in shown]
+            yield p.policy, labels, list(zip(*(own[name] for name in shown), strict=True))
 
 
 def _judges(results: Results) -> list[tuple[str, list[tuple[str, Any, Any]]]]:

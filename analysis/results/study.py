@@ -106,7 +106,6 @@ class RewarderInfo(Record):
     handicap: str = ""
     baseline: bool = False
     imported: bool = False
-    headline_rule: str | None = None
     num_judgements: int = 0
     cost: float | None = None
     seconds: float | None = None

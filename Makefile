@@ -89,7 +89,6 @@ bench: $(VENV)/.dev  ## Measure everything side by side; writes build/bench.md (
 
 validity: $(VENV)/.dev  ## Check by simulation that the intervals cover what they should.
 	$(BIN)/python -m tools.validity.coverage
-	$(BIN)/python -m tools.validity.true_line
 
 miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds (under an hour).
 	$(BIN)/python -m tools.miniature.train --out build/checkpoints

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bon.analysis import plots
-from bon.analysis.results import Basis, Coefficient, Estimate, Record, Results
+from bon.analysis.results import Coefficient, Estimate, Record, Results
 from bon.core.text import table_cell
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ _NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": "", "trained
 _AXIS, _CHOICE = ("policy", "benchmark", "axis"), ("policy", "rewarder", "rule")
 _STUDY = (*_AXIS, "leaks", "n")
 INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
-    "policy_slices": ("policies", ("policy",), {"": "slices"}, ""),
     "policy_files": ("policies", ("policy",), {"": "files"}, ""),
     "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
     "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
@@ -66,16 +65,13 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
     "task_correlations": ("by_task", (), {"": "correlations"}, ""),
     "trained_methods": ("trained", ("policy",), {"": "methods"}, ""),
-    "slices": (
-        "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
-    ),
+    "slices": ("best_of_n", _CHOICE, {"": "slices"}, ""),
     "reward_benchmark_groups": (
         "benchmarks", ("benchmark", "rewarder"),
         {"group": "groups", "tag": "tags"}, "by",
     ),
     "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
     "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
-    "leave_one_out": ("correlations", _STUDY, {"": "leave_one_out"}, ""),
     "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
     "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
@@ -110,7 +106,7 @@ def _inner(results: Results, table: str) -> Iterator[dict[str, Any]]:
 
 
 def _flat(record: Record, only: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """Return scalars, estimates as three columns, `estimated` as a count."""
+    """Return scalars, estimates as three columns."""
     line: dict[str, Any] = {}
     for name in only or type(record).model_fields:
         value = getattr(record, name)
@@ -120,8 +116,6 @@ def _flat(record: Record, only: tuple[str, ...] | None = None) -> dict[str, Any]
             line |= {f"{name}_{k}": v for k, v in _flat(value).items() if k != "read"}
             line[name] = line.pop(f"{name}_estimate")
             line |= {f"{name}_{k}": line.pop(f"{name}_estimate_{k}") for k in ("low", "high")}
-        elif isinstance(value, Basis):
-            line[name] = value.questions
         elif value is None or isinstance(value, str | bool | int | float):
             line[name] = value
     return line

@@ -24,7 +24,7 @@ from bon.analysis.decision.regret import decide
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
-from bon.analysis.estimators.comparisons import compare, rank_bands, separations
+from bon.analysis.estimators.comparisons import compare, rank_bands
 from bon.analysis.estimators.replay import (
     Replay,
     Setting,
@@ -114,9 +114,8 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     judging = study_description.judging(run, draws, level)
     protocol = study_description.protocol(run, studies, options)
     overlap = study_description.overlap(tables)
-    rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
     baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
-    infos = study_description.rewarders(run, rules, ensembles, baselines)
+    infos = study_description.rewarders(run, ensembles, baselines)
     return Results(
         run=study_description.run_info(tables),
         options=options,
@@ -139,7 +138,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         benchmarks=tuple(r for b in benchmarks for r in b.results),
         best_of_n=tuple(best),
         comparisons=tuple(comparisons),
-        separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
         verdicts=tuple(_known(v for _, v in verdicts)),

@@ -1,12 +1,14 @@
 """Gains by training over the untrained policy, and whether benchmark and Best-of-N foresaw them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from bon.analysis.correlation.coefficients import coefficient as with_interval
+from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.estimators.resampling import (
     Draws,
     draw,
@@ -15,7 +17,6 @@ from bon.analysis.estimators.resampling import (
     quantiles,
     two_sided,
 )
-from bon.analysis.outcomes import correlation_of
 from bon.analysis.results import (
     PREDICTORS,
     REFERENCES,
@@ -23,10 +24,10 @@ from bon.analysis.results import (
     Results,
     TrainedArm,
     Uplift,
+    UpliftCorrelation,
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.side_effects import with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
@@ -35,14 +36,13 @@ LEVEL, Z = 0.95, 1.959964
 
 @dataclass(frozen=True)
 class Outcomes:
-    """One checkpoint: accuracy by question, greedy and sampled, and side effects (Q × effects)."""
+    """One checkpoint: accuracy by question, greedy and sampled."""
 
     arm: str
     method: str
     seed: int
     greedy: "pd.Series[float]"
     sampled: "pd.Series[float]"
-    effects: pd.DataFrame
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,6 @@ def analyse_uplift(
         gains = _gains(base, own)
         drawn = _drawn(gains, draws, seed)
         trained = _arms(gains, drawn, own, method, predictors)
-        tables = {
-            arm: pd.concat([o.effects for o in own if o.arm == arm])
-            .groupby(level=0)
-            .mean()
-            .loc[questions]
-            for arm in gains.arms
-        }
-        trained = with_side_effects(trained, tables, base.effects.loc[questions], draws, LEVEL)
         arms += trained
         place = [i for i, arm in enumerate(trained) if not arm.reference]
         centred = drawn[0][place] - drawn[0][place].mean(axis=0)  # what all arms share cancels
@@ -218,22 +210,9 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
     spread = float(values.std(ddof=1)) if len(rows) > 1 else 0.0
     reliability = max(1 - (noise / spread) ** 2, 0.0) if spread > 0 else None
     method = trained[0].method
-    correlations = tuple(
-        c
-        for x in PREDICTORS
-        if (
-            c := correlation_of(
-                method,
-                x,
-                (
-                    (arm.arm, families.get(arm.arm, ""), foreseen(arm, x), arm.greedy.value)
-                    for arm in rows
-                ),
-            )
-        ).num_rewarders
-    )
+    every = [_correlation(method, x, rows, families) for x in PREDICTORS]
+    correlations = tuple(c for c in every if c.num_rewarders)
     hurt = [arm.arm for arm in rows if arm.hurts]
-    changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
@@ -245,8 +224,6 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
     )
     if hurt:
         sentence += f". Helps choosing, hurts training: {names(hurt)}"
-    if changed:
-        sentence += f". Side effects: {names(changed)}"
     return UpliftMethod(
         method=method,
         spread=spread,
@@ -254,6 +231,24 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
         correlations=correlations,
         sentence=sentence,
     )
+
+
+def _correlation(
+    method: str, x: str, rows: Iterable[TrainedArm], families: dict[str, str]
+) -> UpliftCorrelation:
+    """Correlate gains with a predictor, with the interval of the main correlation."""
+    pairs = [(arm, foreseen(arm, x), arm.greedy.value) for arm in rows]
+    known = [(arm.arm, a, b) for arm, a, b in pairs if a is not None and b is not None]
+    m = Measured(
+        tuple(name for name, _, _ in known),
+        np.array([a for _, a, _ in known], dtype=float),
+        np.array([b for _, _, b in known], dtype=float),
+        (),
+        (),
+        families=tuple(families.get(name, "") for name, _, _ in known),
+    )
+    r, rank = (with_interval(m, c, LEVEL).estimate for c in ("pearson", "spearman"))
+    return UpliftCorrelation(method=method, x=x, num_rewarders=len(known), r=r, spearman=rank)
 
 
 def foreseen(arm: TrainedArm, x: str) -> float | None:
@@ -303,7 +298,7 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "sampled gain": gained(arm.sampled) if arm.sampled else "",
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
-            "note": "; ".join(["helps choosing, hurts training"] * arm.hurts + [*arm.drift]),
+            "note": "helps choosing, hurts training" if arm.hurts else "",
         }
         for arm in rows
     ]

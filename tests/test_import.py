@@ -102,8 +102,9 @@ def test_the_real_gpt4o_answers(tmp_path):
     assert len(unread) == 7
     assert policy.pass_at_1.value == pytest.approx((cot + direct) / 2)
     assert policy.oracle.value > cot
-    assert {s.name for s in policy.slices if s.by == "difficulty"} == {"Easy", "Medium", "Hard"}
-    assert len([s for s in policy.slices if s.by == "subject"]) == 30
+    slices = next(b.slices for b in run.results.best_of_n if b.rewarder == "oracle")
+    assert {s.name for s in slices if s.by == "difficulty"} == {"Easy", "Medium", "Hard"}
+    assert len([s for s in slices if s.by == "subject"]) == 30
 
 
 def test_columns_of_other_names_are_given_as_the_refusal_says(tmp_path):

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from bon.analysis.auditing import agreement
-from bon.analysis.calibration import probabilities, verdict_accuracy
+from bon.analysis.calibration import verdict_accuracy
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
+from bon.analysis.calibration.roc import auc
 from bon.analysis.decision.gate import against
 from bon.analysis.estimators.resampling import draw
 from bon.analysis.results import Estimate, Options
@@ -65,7 +66,6 @@ def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
     correct = (votes.verdict == votes.label)[known].sum()
     paid = known & np.isfinite(cost)
     name, kind = str(votes.frame["rewarder"].iloc[0]), str(votes.frame["kind"].iloc[0])
-    area = probabilities.auc(votes, level)
     return RewarderCalibration(
         rewarder=name,
         kind="pairs" if kind == "pairs" else "answers",
@@ -76,8 +76,7 @@ def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
             verdict_accuracy.verdict_accuracy(votes, categories == c, draws, level, c)
             for c in sorted(set(categories[known]) - {""})
         ),
-        auc=area,
-        reliability=probabilities.reliability(votes, draws, level),
+        auc=auc(votes, level),
         lean=verdict_accuracy.lean(votes, draws, level),
         length_bias=verdict_accuracy.length_bias(votes, draws, level),
         biases=verdict_accuracy.feature_biases(votes, draws, level),

@@ -66,16 +66,6 @@ class Labelled:
         """Votes with a score on labelled items."""
         return self.known & np.isfinite(self.score)
 
-    @property
-    def is_probability(self) -> bool:
-        """Whether all scores lie in [0, 1]."""
-        scores = self.score[np.isfinite(self.score)]
-        return bool(len(scores)) and scores.min() >= 0 and scores.max() <= 1
-
-    def folds(self) -> Ints:
-        """(V): a fold of whole clusters, the same for every rewarder."""
-        return self.frame["_fold"].to_numpy()
-
     def sums(self, columns: Floats, rows: Bools) -> Floats:
         """(C, K): weighted sums of columns (V, K) over some rows by cluster."""
         values = np.where(rows[:, None], columns * self.weight[:, None], 0.0)

@@ -20,7 +20,7 @@ from bon.analysis.correlation.paired_accuracies import (
 )
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import COEFFICIENTS, estimate, nothing, number
+from bon.analysis.estimators.resampling import COEFFICIENTS, estimate, nothing
 from bon.analysis.results import (
     ENOUGH_BASES,
     Coefficient,
@@ -28,7 +28,6 @@ from bon.analysis.results import (
     CorrelationAtN,
     CorrelationByN,
     Estimate,
-    LeaveOneOut,
     Options,
 )
 from bon.analysis.results.phrasing import coefficient as written
@@ -38,7 +37,6 @@ from bon.choosing.opinion import Bools
 SMALL = 8
 """Below this many rewarders Fisher's interval is read; see docs/measurements/validity.md."""
 
-MANY = 500  # rewarders above which none is left out
 RANKS = {"spearman": (1.06, 5)}
 """Variance and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
 
@@ -60,20 +58,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         pearson=pearson,
         spearman=spearman,
         fit=fit(m, options.level, bounded=bases is None or bases >= ENOUGH_BASES),
-        leave_one_out=leave_one_out(m) if pearson.estimate.value is not None else (),
         sentence=_sentence(pearson, label, r, bases),
-    )
-
-
-def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
-    """Correlate without each rewarder."""
-    r = len(m.names)
-    if not MIN_REWARDERS < r <= MANY:
-        return ()
-    pearson = resampling.pearson_among(m.x, m.y, ~np.eye(r, dtype=bool))
-    return tuple(
-        LeaveOneOut(left_out=name, pearson=number(value))
-        for name, value in zip(m.names, pearson, strict=True)
     )
 
 

@@ -55,26 +55,6 @@ class Measured:
         """Select the rewarders with a number on both axes."""
         return self.keep(np.flatnonzero(np.isfinite(self.x) & np.isfinite(self.y)))
 
-    @property
-    def error_variances(self) -> tuple[Floats, Floats] | None:
-        """Variances (R) of the measurement errors of x and y, but for what all rewarders share.
-
-        None without draws on both axes, or with an axis that has no error.
-        """
-        if self.x_draws is None or self.y_draws is None:
-            return None
-        r = len(self.names)
-        x, y = (
-            (np.asarray(d, dtype=float) - d.mean(axis=0)).var(axis=1) * r / max(r - 1, 1)
-            for d in (self.x_draws, self.y_draws)
-        )
-        known = np.isfinite(x + y).all() and (x + y > 0).all()
-        return (x, y) if known else None
-
-    def at(self, x: Floats) -> "Measured":
-        """Replace the benchmark scores (R), without draws of theirs."""
-        return replace(self, x=x, x_draws=None)
-
 
 def points_of(m: Measured) -> tuple[Point, ...]:
     """Return the rewarders with both estimates."""

@@ -25,7 +25,6 @@ from bon.analysis.estimators.comparisons import rank_bands
 from bon.analysis.estimators.resampling import around, estimate, holm, nothing
 from bon.analysis.results import (
     BestOfN,
-    Cheaper,
     Comparison,
     CostUnit,
     Estimate,
@@ -34,7 +33,7 @@ from bon.analysis.results import (
     Recommended,
     Results,
 )
-from bon.analysis.results.phrasing import duration, gained, gains_over, lost, names, short
+from bon.analysis.results.phrasing import duration, gained, gains_over, names, short
 from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
@@ -104,7 +103,6 @@ def recommend(
                 cost=known[name],
                 first=first,
                 last=last,
-                front=on_front(name, gains, costs, _value(majority)),
                 affordable=budget is None or costs[name] <= budget,
             )
         )
@@ -131,16 +129,6 @@ def recommend(
         picked = corrected(accuracy, right, count, level, few, 0.0)
         over_free = corrected(gap, right - _value(free_accuracy), count, level, few)
         pick = best if (over_free.low or 0.0) > 0 else None
-    cheaper = tuple(
-        Cheaper(rewarder=r.rewarder, cost=r.cost, loses=loses)
-        for r in affordable[1:]
-        if pick is not None
-        and r.cost is not None
-        and r.cost < costs[pick.rewarder]
-        and r.front
-        and (loses := _loss(comparisons, pick.rewarder, r.rewarder)) is not None
-        and (loses.low is None or loses.low <= 0)
-    )  # fmt: skip
     return Recommendation(
         unit=unit,
         budget=budget,
@@ -153,8 +141,7 @@ def recommend(
         picked=picked,
         over_free=over_free,
         pick=pick.rewarder if pick else None,
-        cheaper=cheaper,
-        sentence=_sentence(pick, affordable, cheaper, unit, budget, free, over_free),
+        sentence=_sentence(pick, affordable, unit, budget, free, over_free),
         warnings=tuple(_warnings(runs, everyone - set(shared), unit, known)),
     )
 
@@ -330,13 +317,6 @@ def _turned(d: Estimate) -> Estimate:
     return estimate(value, low, high, d.n, d.method)
 
 
-def _loss(comparisons: list[Comparison], best: str, cheaper: str) -> Estimate | None:
-    for c in comparisons:
-        if {c.a, c.b} == {best, cheaper}:
-            return c.difference if c.b == cheaper else _turned(c.difference)
-    return None
-
-
 def _p(d: Estimate, z: float) -> float | None:
     if d.value is None or d.low is None or d.high is None:
         return None
@@ -393,18 +373,6 @@ def _cost(runs: Runs, name: str, unit: CostUnit) -> float | None:
     return float(np.mean(costs))
 
 
-def on_front(
-    name: str, gains: dict[str, Estimate], costs: dict[str, float], majority: float
-) -> bool:
-    """Whether nothing of equal or lower cost, nor majority vote, gains as much."""
-    gain, cost = _value(gains[name]), costs[name]
-    own = (gain, -cost)
-    others = ((_value(g), -costs[other]) for other, g in gains.items())
-    return majority < gain and not any(
-        other != own and other[0] >= gain and -other[1] <= cost for other in others
-    )
-
-
 # ------------------------------------------------------------------ words
 
 
@@ -420,7 +388,6 @@ def amount(cost: float, unit: CostUnit) -> str:
 def _sentence(
     pick: Recommended | None,
     affordable: list[Recommended],
-    cheaper: tuple[Cheaper, ...],
     unit: CostUnit,
     budget: float | None,
     free: Free,
@@ -437,10 +404,9 @@ def _sentence(
         )
     corrected = f", corrected for picking the best of {count}" if count > 1 else ""
     cost = "" if pick.cost is None else f", at {amount(pick.cost, unit)} per question"
-    text = (
+    return (
         f"Take {pick.rewarder}{limit}: it gains {gained(over_free)} over {free}{corrected}{cost}."
     )
-    return " ".join([text, *(cheaper_text(r, unit) for r in cheaper)])
 
 
 def best_of(count: int, rewarder: str, over_free: Estimate) -> str:
@@ -449,12 +415,6 @@ def best_of(count: int, rewarder: str, over_free: Estimate) -> str:
     if over_free.low is None:
         return f"{which} gains an amount that so few questions do not tell."
     return f"{which} {gains_over(over_free, 'it')}."
-
-
-def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
-    """Describe what a cheaper rewarder costs and loses."""
-    cost = amount(r.cost, unit)
-    return f"{r.rewarder} costs {cost} and may do as well: it loses {lost(r.loses)}."
 
 
 def _warnings(

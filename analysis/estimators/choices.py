@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 
@@ -24,9 +25,8 @@ from bon.analysis.results import (
     Estimate,
     Options,
     PolicyResult,
-    PolicySlice,
+    QuestionSlice,
     RuleSupport,
-    Slice,
     VersusMajority,
 )
 from bon.choosing.opinion import Bools, Floats
@@ -82,8 +82,7 @@ def study(pool: Pool, n: int, replays: list[Replay], draws: Draws, options: Opti
 
 def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     """Return one result per replay; `headline`: (rewarder, rule) pairs that represent rewarders."""
-    subject = _slices(s, "subject", headline)
-    difficulty = _slices(s, "difficulty", headline)
+    slices = _slices(s, headline)
     random, majority = s.baselines["random"], s.baselines["majority"]
     values = np.array([r.mean(s.n) for r in s.replays])
     q, level = len(s.pool.correct), s.options.level
@@ -127,8 +126,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 gain=gains[k],
                 versus_majority=to_vote[k],
                 verdict_versus_majority=_verdict(to_vote[k], k == majority),
-                by_subject=subject.get(k, ()),
-                by_difficulty=difficulty.get(k, ()),
+                slices=tuple(slices.get(k, ())),
                 over_optimised=_falls(s, replay),
                 undecided=wilson(
                     replay.undecided * replay.num_judged, replay.num_judged, level, "judgements"
@@ -168,26 +166,26 @@ def _accuracies(
 
 
 def _sample_size(replay: Replay, n: int) -> int:
-    basis = replay.estimated.get(n)
-    return basis.questions if basis is not None else len(replay.values)
+    return replay.estimated.get(n, len(replay.values))
 
 
-def _slices(s: Study, column: str, headline: set[tuple[str, str]]) -> dict[int, tuple[Slice, ...]]:
-    """Accuracy by subject or difficulty, of headline rules and baselines by index."""
+def _slices(s: Study, headline: set[tuple[str, str]]) -> dict[int, list[QuestionSlice]]:
+    """Accuracy by columns of the questions, of headline rules and baselines by index."""
     rows = [
         k
         for k, r in enumerate(s.replays)
         if r.rule == "baseline" or (r.rewarder, r.rule) in headline
     ]
     values = np.stack([s.replays[k].at(s.n) for k in rows], axis=1)
-    slices: dict[int, list[Slice]] = {k: [] for k in rows}
-    for name, inside in _levels(s.pool, column):
+    slices: dict[int, list[QuestionSlice]] = {k: [] for k in rows}
+    columns: tuple[Column, ...] = get_args(Column)
+    for by, (name, inside) in ((c, level) for c in columns for level in _levels(s.pool, c)):
         drawn, means = s.draws.of(inside), values[inside].mean(axis=0)
         draws, n = drawn.means(values[inside]), int(inside.sum())
         accuracies = _accuracies(means, draws, n, s.options.level, drawn.units)
         for k, accuracy in zip(rows, accuracies, strict=True):
-            slices[k].append(Slice(name=name, accuracy=accuracy))
-    return {k: tuple(part) for k, part in slices.items()}
+            slices[k].append(QuestionSlice(by=by, name=name, accuracy=accuracy))
+    return slices
 
 
 def _levels(pool: Pool, column: str) -> list[tuple[str, Bools]]:
@@ -231,13 +229,10 @@ def _mean(s: Study, values: Floats) -> Estimate:
     return _means(s, values[:, None])[0]
 
 
-def _means(s: Study, values: Floats, rows: Bools | None = None) -> list[Estimate]:
-    """Estimate the mean of each column of values (Q, C), over some of the questions."""
-    if rows is not None:
-        values = values[rows]
-    drawn = s.draws if rows is None else s.draws.of(rows)
-    draws, level = drawn.means(values), s.options.level
-    return from_draws(values.mean(axis=0), draws, len(values), METHOD, level, units=drawn.units)
+def _means(s: Study, values: Floats) -> list[Estimate]:
+    """Estimate the mean of each column of values (Q, C)."""
+    draws, level = s.draws.means(values), s.options.level
+    return from_draws(values.mean(axis=0), draws, len(values), METHOD, level, units=s.draws.units)
 
 
 def policy_result(s: Study, labels: list[str]) -> PolicyResult:
@@ -285,23 +280,5 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         unanimous=wilson(float(same.sum()), q, level),
         correct_per_question=tuple(int(k) for k in num_correct),
         files=files,
-        slices=_policy_slices(s),
         content=pool.content,
     )
-
-
-def _policy_slices(s: Study) -> tuple[PolicySlice, ...]:
-    columns: tuple[Column, ...] = ("subject", "difficulty", "num_options")
-    names = ("random", "majority", "oracle")
-    values = np.stack([s.replays[s.baselines[name]].at(s.n) for name in names], axis=1)
-    slices = []
-    for column in columns:
-        for name, inside in _levels(s.pool, column):
-            pass_1, majority, oracle = _means(s, values, inside)
-            slices.append(
-                PolicySlice(
-                    by=column, name=name, num_questions=pass_1.n, pass_at_1=pass_1,
-                    majority=majority, oracle=oracle,
-                )
-            )  # fmt: skip
-    return tuple(slices)

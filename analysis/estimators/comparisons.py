@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.estimators import resampling
-from bon.analysis.results import Compared, Comparison, RankBand, Separation
+from bon.analysis.results import Compared, Comparison, RankBand
 
 
 def compare(
@@ -45,23 +45,6 @@ def compare(
         )
         if np.isfinite(d + e)
     ]  # fmt: skip
-
-
-def separations(comparisons: Iterable[Comparison]) -> list[Separation]:
-    """Count the pairs that each table of comparisons distinguishes."""
-    tables: dict[tuple[Compared, str | None, str | None], list[Comparison]] = {}
-    for c in comparisons:
-        tables.setdefault((c.table, c.policy, c.benchmark), []).append(c)
-    return [
-        Separation(
-            table=table,
-            policy=policy,
-            benchmark=benchmark,
-            num_pairs=len(part),
-            num_distinguishable=sum(c.distinguishable for c in part),
-        )
-        for (table, policy, benchmark), part in tables.items()
-    ]
 
 
 Table = tuple[str | None, str | None]

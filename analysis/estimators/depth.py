@@ -1,7 +1,6 @@
-"""How far n may go: accuracy and a rewarder's own score against n, and where accuracy peaks.
+"""How far n may go: accuracy against n, and where it peaks.
 
-The choice among n moves at most ln n − (n − 1)/n nats from the policy (Beirami et al. 2024, arXiv
-2401.01879). Accuracy at every n is the exact mean over subsets of the pool (`subsets.best_of_n`);
+Accuracy at every n is the exact mean over subsets of the pool (`subsets.best_of_n`);
 the peak's bounds come from the resampled questions. Nothing is said of n beyond the pool: on the
 miniature log-linear fits to n ≤ 8 overshoot n = 64 by 17 to 22 points, and no fit beats the last
 value.
@@ -16,13 +15,13 @@ from bon.analysis.estimators.baselines import baseline_replays
 from bon.analysis.estimators.replay import Setting
 from bon.analysis.estimators.resampling import Draws, draw, estimate, from_draws
 from bon.analysis.results import (
+    CurvePoint,
     DepthCurve,
-    DepthPoint,
     Estimate,
     Options,
 )
 from bon.analysis.results.phrasing import count, interval, points
-from bon.choosing.opinion import Bools, Floats, Ints, Opinion
+from bon.choosing.opinion import Floats, Ints, Opinion
 from bon.choosing.subsets import best_of_n
 
 METHOD = "questions"
@@ -51,36 +50,11 @@ def _curves(
     vote = next(r for r in baseline_replays(setting) if r.rewarder == "majority")
     votes = vote.values[:, [vote.ns.index(n) for n in ns]]
     values: dict[str, Floats] = {}
-    own: dict[str, tuple[Floats, Bools]] = {}
     for name, o in opinions.items():
         assert o.scores is not None
-        judged = o.is_judged()
-        units = _units(o)[judged]
         values[name] = best_of_n(o.scores, pool.correct)[:, ns - 1]
-        own[name] = best_of_n(o.scores[judged], units)[:, ns - 1], judged
-    means = np.array([v.mean(axis=0) for v in values.values()])
-    places = (means[None] > means[:, None] + 1e-12).sum(axis=1) + 1
-    for at, (name, v) in enumerate(values.items()):
-        scores, judged = own[name]
-        drawn = draws.of(judged).means(scores)
-        own_scores = from_draws(
-            scores.mean(axis=0), drawn, len(scores), METHOD, options.level, proportion=False
-        )
-        yield _curve(pool.policy, name, ns, v, votes, draws, options.level, own_scores, places[at])
-    yield _curve(pool.policy, "majority", ns, votes, votes, draws, options.level)
-
-
-def _units(o: Opinion) -> Floats:
-    """(Q, M): scores from the question's mean in units of the run's spread; none is as the lowest.
-
-    A candidate without a score is chosen only where no other is.
-    """
-    assert o.scores is not None
-    assert o.scale is not None
-    known = np.isfinite(o.scores).any(axis=1, keepdims=True)
-    scores = np.where(known, o.scores, 0.0)
-    filled = np.where(np.isnan(scores), np.nanmin(scores, axis=1, keepdims=True), scores)
-    return np.asarray((filled - filled.mean(axis=1, keepdims=True)) / o.scale)
+    for name, v in {**values, "majority": votes}.items():
+        yield _curve(pool.policy, name, ns, v, votes, draws, options.level)
 
 
 def _curve(
@@ -91,8 +65,6 @@ def _curve(
     votes: Floats,
     draws: Draws,
     level: float,
-    scores: list[Estimate] | None = None,
-    ranks: Ints | None = None,
 ) -> DepthCurve:
     """Return the curve of values (Q, N) at `ns` (N)."""
     means, drawn = values.mean(axis=0), draws.means(values).astype(float)
@@ -108,14 +80,8 @@ def _curve(
         rewarder=name,
         num_questions=len(values),
         points=tuple(
-            DepthPoint(
-                n=int(n),
-                kl=float(np.log(n) - (n - 1) / n),
-                accuracy=accuracy,
-                score=scores[k] if scores else None,
-                rank=int(ranks[k]) if ranks is not None else None,
-            )
-            for k, (n, accuracy) in enumerate(zip(ns, accuracies, strict=True))
+            CurvePoint(n=int(n), accuracy=accuracy)
+            for n, accuracy in zip(ns, accuracies, strict=True)
         ),
         peak=peak,
         most=most,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bon.analysis.data.arrays import Pool, Run
-from bon.analysis.results import Basis, Options, RuleSupport
+from bon.analysis.results import Options, RuleSupport
 from bon.choosing import subsets
 from bon.choosing.opinion import Bools, Floats, Ints, Opinion, ensemble, no_opinion, panel
 from bon.choosing.replaying import Replayed, Trial
@@ -80,7 +80,7 @@ class Replay:
 
     `error`: standard error from drawing subsets, None where exact. `undecided`: share of the
     `num_judged` items without a decided vote. `scale`: unit of scores that were weights; `unit`: of
-    scores in a panel. `estimated`: the n at which only a sample of questions is judged; there
+    scores in a panel. `estimated`: the n at which only so many questions are judged; there
     single questions are meaningless and only the mean is an estimate.
     """
 
@@ -94,7 +94,7 @@ class Replay:
     num_judged: int = 0
     scale: float | None = None
     unit: float | None = None
-    estimated: dict[int, Basis] = field(default_factory=dict)
+    estimated: dict[int, int] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -126,7 +126,7 @@ class Replay:
         return replace(self, ns=ns, values=self.values[:, kept])
 
     def _sample_size(self, n: int) -> int:
-        return self.estimated[n].questions if n in self.estimated else 0
+        return self.estimated.get(n, 0)
 
 
 @dataclass(frozen=True)
@@ -226,10 +226,10 @@ def replay_opinion(
 
 def _replay(
     rule: Rule, opinion: Opinion, setting: Setting, design: str
-) -> tuple[Replayed | None, dict[int, Basis]]:
+) -> tuple[Replayed | None, dict[int, int]]:
     """Replay what is known of every question, and estimate other n from samples."""
     exact = replayed = judged(rule, opinion, setting.trial, design)
-    estimated: dict[int, Basis] = {}
+    estimated: dict[int, int] = {}
     if setting.lacking(opinion).any():
         for sample in range(len(setting.samples)):
             part = _estimate(rule, opinion, setting, sample, design, exact)
@@ -258,7 +258,7 @@ def _estimate(
     sample: int,
     design: str,
     exact: Replayed | None,
-) -> tuple[Replayed, dict[int, Basis]] | None:
+) -> tuple[Replayed, dict[int, int]] | None:
     trial, drawn, (rows, part) = setting.trial, setting.samples[sample], setting.parts[sample]
     sampled = setting.sample(drawn, exact)
     if not sampled.enough:
@@ -270,13 +270,7 @@ def _estimate(
     known = np.repeat(single, len(replayed.ns), axis=1)
     known[rows] = replayed.values
     values = sampled.spread(known)
-    estimated = {
-        n: Basis(
-            questions=len(sampled.rows),
-        )
-        for n in replayed.ns
-        if n > 1  # one candidate needs no judge
-    }
+    estimated = {n: len(sampled.rows) for n in replayed.ns if n > 1}  # one needs no judge
     values[:, np.array(replayed.ns) == 1] = single
     return Replayed(replayed.ns, values, replayed.error), estimated
 
@@ -291,12 +285,12 @@ def _join(first: Replayed | None, second: Replayed, ns: list[int]) -> Replayed:
     return Replayed(tuple(sorted([*first.ns, *ns])), values, first.error)
 
 
-def _basis_text(estimated: dict[int, Basis], setting: Setting) -> str:
+def _basis_text(estimated: dict[int, int], setting: Setting) -> str:
     if not estimated:
         return ""
     by_count: dict[int, list[int]] = {}
-    for n, basis in sorted(estimated.items()):
-        by_count.setdefault(basis.questions, []).append(n)
+    for n, count in sorted(estimated.items()):
+        by_count.setdefault(count, []).append(n)
     parts = [
         f"at n = {ns[0]}{f' to {ns[-1]}' if len(ns) > 1 else ''} from {count}"
         for count, ns in by_count.items()

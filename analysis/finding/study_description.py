@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bon.analysis.data.arrays import Judged, Pool, Run, is_about
+from bon.analysis.data.arrays import Judged, Run
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.choices import Study
 from bon.analysis.estimators.order_biases import order_biases
@@ -68,7 +68,6 @@ def counts(
         rewarders=len(run.rewarders),
         judgements=len(t.judgements),
         calls_made=sum(j.calls_pairs + j.calls_candidates for j in judging),
-        calls_saved=sum(j.saved_identical + j.saved_unanimous for j in judging),
     )
 
 
@@ -169,7 +168,7 @@ def _differences(rewarders: list[RewarderProtocol]) -> list[str]:
 
 
 def rewarders(
-    run: Run, rules: dict[str, str], ensembles: dict[str, tuple[str, ...]], baselines: list[str]
+    run: Run, ensembles: dict[str, tuple[str, ...]], baselines: list[str]
 ) -> tuple[RewarderInfo, ...]:
     """List rewarders as in the run, then ensembles, then baselines."""
     table = run.tables.rewarders
@@ -192,7 +191,6 @@ def rewarders(
                 maker=str(row.get("maker") or ""),
                 size=float(size) if np.isfinite(size) else None,
                 handicap=str(handicaps.get(name, "")),
-                headline_rule=rules.get(name),
                 num_judgements=len(judgements),
                 cost=_total(judgements["cost"]),
                 seconds=seconds,
@@ -207,15 +205,11 @@ def rewarders(
             rewarder=name,
             kind="ensemble",
             handicap=f"of {names(list(members), 8)}",
-            headline_rule=rules.get(name),
         )
         for name, members in ensembles.items()
         if name not in listed
     ]
-    infos += [
-        RewarderInfo(rewarder=name, kind="baseline", baseline=True, headline_rule="baseline")
-        for name in baselines
-    ]
+    infos += [RewarderInfo(rewarder=name, kind="baseline", baseline=True) for name in baselines]
     return tuple(infos)
 
 
@@ -227,18 +221,11 @@ def _total(column: "pd.Series[Any]") -> float | None:
 
 
 def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
-    """Count judge calls, and those saved by identical texts and unanimous questions.
-
-    Savings are against the same design on all M candidates of every question.
-    """
+    """Count judge calls, and estimate the biases by order of those on candidates."""
     results = []
     in_full = run.in_full
     for name in run.rewarders:
         pairs, candidates = run.pairs[name], run.candidates[name]
-        identical = unanimous = 0
-        for pool in run.pools.values():
-            a, b = _saved(run, candidates, pool)
-            identical, unanimous = identical + a, unanimous + b
         rated = candidates
         if not in_full.all():
             rated = candidates.take(np.flatnonzero(in_full[candidates.item]))
@@ -248,29 +235,9 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
                 rewarder=name,
                 calls_pairs=len(pairs),
                 calls_candidates=len(candidates),
-                saved_identical=identical,
-                saved_unanimous=unanimous,
                 rated_questions=int(np.count_nonzero(np.bincount(rated.item))),
                 consistency_candidates=biases.consistency,
                 position_bias_candidates=biases.position,
             )
         )
     return tuple(results)
-
-
-def _saved(run: Run, judged: Judged, pool: Pool) -> tuple[int, int]:
-    """Count calls that identical texts and unanimous questions saved in one pool."""
-    q, m = pool.correct.shape
-    first = judged.first[is_about(run, pool.located, judged)]
-    calls = np.bincount(pool.located.places[first] // m, minlength=q)
-    if not calls.any():
-        return 0, 0
-    distinct = pool.candidates.text_ids.max(axis=1) + 1
-    compared = bool((judged.second >= 0).any())
-    work = distinct * (distinct - 1) if compared else distinct
-    full = m * (m - 1) if compared else m
-    done = calls > 0
-    per_unit = calls[done].sum() / max(work[done].sum(), 1)
-    identical = round(per_unit * (full - work[done]).sum())
-    spared = ~done if run.drawn is None else ~done & run.drawn[pool.rows]
-    return identical, round(per_unit * full * spared.sum())

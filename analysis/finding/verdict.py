@@ -19,7 +19,6 @@ from bon.analysis.results import (
 from bon.analysis.results.phrasing import (
     bounded,
     chance,
-    coefficient,
     names,
     percent,
     plural,
@@ -187,12 +186,6 @@ def _support(v: Verdict, rows: Sequence[Correlation]) -> list[str]:
             reasons.append(
                 f"{where}As measured, r is {bounded(c.pearson.estimate)}, Spearman's "
                 f"{bounded(c.spearman.estimate)}."
-            )
-        known = [row.pearson for row in c.leave_one_out if row.pearson is not None]
-        if known:
-            reasons.append(
-                f"{where}Without any one rewarder, measured r is between {coefficient(min(known))} "
-                f"and {coefficient(max(known))}."
             )
     if v.reliability_x is not None and v.reliability_y is not None:
         reasons.append(

@@ -12,7 +12,6 @@ from bon.analysis.plots.curves import accuracy_at_n, depth
 from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gains import gains
 from bon.analysis.plots.output import inline_svg, save
-from bon.analysis.plots.reliability import reliability
 from bon.analysis.plots.scatter import correlation, points, verdict
 from bon.analysis.plots.style import WIDTHS, Look, NothingToDrawError, page_style
 
@@ -28,7 +27,6 @@ __all__ = [
     "inline_svg",
     "page_style",
     "points",
-    "reliability",
     "save",
     "verdict",
 ]

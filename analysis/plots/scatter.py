@@ -183,7 +183,7 @@ def _fitted(c: Correlation, base: float = 0.0) -> Band:
             100 * (b.low - base) if bounded and b.low is not None else None,
             100 * (b.high - base) if bounded and b.high is not None else None,
         )
-        for b in (c.fit.structural or c.fit).band
+        for b in c.fit.band
     ]
 
 

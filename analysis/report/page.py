@@ -16,7 +16,7 @@ from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import DATA, finished, render
-from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, Results
+from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, QuestionSlice, Results
 from bon.analysis.results import phrasing as text
 from bon.analysis.results.phrasing import names
 
@@ -81,9 +81,9 @@ def _context(results: Results) -> dict[str, Any]:
         "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
         "chosen": chosen,
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
-        "separation": {(s.policy, s.benchmark): s for s in results.separation},
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
+        "slices": list(_slices(results, first.pick)),
         "judges": _judges(results),
         "costs": any(
             r.cost or r.seconds or r.num_judgements
@@ -128,8 +128,7 @@ def _openers(results: Results) -> dict[str, str]:
         else "No question is in both sets.",
         "judges": "",
         "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
-        "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
-        f"{text.count(counts.calls_made + counts.calls_saved)}."
+        "asked": f"{text.count(counts.calls_made)} judge calls."
         if counts.calls_made
         else "No model was asked.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "
@@ -194,6 +193,22 @@ def _coefficients(results: Results) -> list[Correlation]:
         if not c.axis.startswith("group:")
     }
     return [c for c in shown if any(c is kept for kept in whole.values())]
+
+
+def _slices(
+    results: Results, pick: str
+) -> Iterable[tuple[str, list[str], list[tuple[QuestionSlice, ...]]]]:
+    """Yield each policy with the names of columns, and rows of accuracies on a slice."""
+    for p in results.policies:
+        own = {
+            b.rewarder: b.slices
+            for b in results.best_of_n
+            if b.policy == p.policy and b.headline and b.slices
+        }
+        shown = [name for name in ("random", "majority", "oracle", pick) if name in own]
+        if shown:
+            labels = [leaderboard.BASELINE_LABEL.get(name, name) for name in shown]
+            yield p.policy, labels, list(zip(*(own[name] for name in shown), strict=True))
 
 
 def _judges(results: Results) -> list[tuple[str, list[tuple[str, Any, Any]]]]:

@@ -16,20 +16,6 @@ class CandidateFile(Record):
     unparsed: Estimate
 
 
-Column = Literal["subject", "difficulty", "num_options"]
-
-
-class PolicySlice(Record):
-    """A policy within one subject, difficulty or number of options."""
-
-    by: Column
-    name: str
-    num_questions: int
-    pass_at_1: Estimate
-    majority: Estimate
-    oracle: Estimate
-
-
 class PolicyResult(Record):
     """A policy without rewarders; `majority` and `oracle` at n.
 
@@ -53,7 +39,6 @@ class PolicyResult(Record):
     unanimous: Estimate
     correct_per_question: tuple[int, ...]
     files: tuple[CandidateFile, ...] = ()
-    slices: tuple[PolicySlice, ...] = ()
     content: tuple[str, ...] = ()
 
 
@@ -90,18 +75,21 @@ class Regraded(Record):
 # ------------------------------------------------------------------ Best-of-N
 
 
-class Basis(Record):
-    """The random sample of questions behind an estimated accuracy."""
+Column = Literal["subject", "difficulty", "num_options"]
 
-    questions: int
+
+class QuestionSlice(Slice):
+    """Accuracy within one subject, difficulty or number of options."""
+
+    by: Column
 
 
 class CurvePoint(Record):
-    """Accuracy at n candidates; `estimated` where it rests on a sample of the questions."""
+    """Accuracy at n candidates; `estimated`: size of the sample of questions that it rests on."""
 
     n: int
     accuracy: Estimate
-    estimated: Basis | None = None
+    estimated: int | None = None
 
 
 VersusMajority = Literal["above", "below", "unclear", "is"]
@@ -127,38 +115,20 @@ class BestOfN(Record):
     exact: bool
     scale: float | None = None
     unit: float | None = None
-    estimated: Basis | None = None
+    estimated: int | None = None
     accuracy: Estimate
     gain: Estimate
     versus_majority: Estimate
     verdict_versus_majority: VersusMajority
-    by_subject: tuple[Slice, ...] = ()
-    by_difficulty: tuple[Slice, ...] = ()
+    slices: tuple[QuestionSlice, ...] = ()
     over_optimised: bool
     undecided: Estimate
 
     @property
     def raced(self) -> bool:
         """Whether smaller n are estimated from fewer questions than the headline."""
-        basis = self.estimated.questions if self.estimated else self.num_questions
-        return self.headline and any(
-            p.estimated and p.estimated.questions < basis for p in self.curve
-        )
-
-
-class DepthPoint(Record):
-    """Choice among n of the pool.
-
-    `kl`: ln n − (n − 1)/n, the most nats it moves from the policy. `score`: the rewarder's own mean
-    score of its choice, from the mean candidate in units of the spread within questions. `rank`: by
-    accuracy among the rewarders.
-    """
-
-    n: int
-    kl: float
-    accuracy: Estimate
-    score: Estimate | None = None
-    rank: int | None = None
+        basis = self.estimated or self.num_questions
+        return self.headline and any((p.estimated or basis) < basis for p in self.curve)
 
 
 class DepthCurve(Record):
@@ -171,7 +141,7 @@ class DepthCurve(Record):
     policy: str
     rewarder: str
     num_questions: int
-    points: tuple[DepthPoint, ...]
+    points: tuple[CurvePoint, ...]
     peak: Estimate
     most: int | None
     sentence: str
@@ -228,16 +198,6 @@ class Comparison(Record):
     p_value: float | None
     p_adjusted: float | None
     distinguishable: bool
-
-
-class Separation(Record):
-    """How many pairs of rewarders in one table of comparisons are distinguishable."""
-
-    table: Compared
-    policy: str | None
-    benchmark: str | None
-    num_pairs: int
-    num_distinguishable: int
 
 
 class RankBand(Ranked):

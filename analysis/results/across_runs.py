@@ -7,7 +7,6 @@ from pydantic import Field
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
-from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
 from bon.core.validation import Strict
 
@@ -137,23 +136,12 @@ Free = Literal["majority vote", "a single response"]
 class Recommended(Ranked):
     """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
     known).
-
-    `front`: nothing of equal or lower cost, nor majority vote, gains as much.
     """
 
     rewarder: str
     gain: Estimate
     cost: float | None
-    front: bool
     affordable: bool
-
-
-class Cheaper(Record):
-    """A cheaper rewarder on the front whose loss against the pick may be zero."""
-
-    rewarder: str
-    cost: float
-    loses: Estimate
 
 
 class Recommendation(Record):
@@ -177,7 +165,6 @@ class Recommendation(Record):
     picked: Estimate
     over_free: Estimate
     pick: str | None
-    cheaper: tuple[Cheaper, ...] = ()
     sentence: str
     warnings: tuple[str, ...] = ()
 
@@ -190,14 +177,6 @@ class Reference(Record):
     accuracy: float
 
 
-class Flag(Record):
-    """An inconsistency in a published table."""
-
-    kind: Literal["mixed axis", "overall", "macro"]
-    rows: tuple[str, ...]
-    sentence: str
-
-
 Unit = Literal["percent", "fraction", "scale"]
 
 
@@ -206,8 +185,7 @@ class CorrelationReport(Record):
 
     A correlation for each policy, benchmark (`axis`) and `outcome`, and a verdict for each pair of
     the latter; `primary` ones, `columns` and `finding` are of the leading pair. `units` of columns:
-    points of a `scale` are as printed, others are fractions. `agreement`: of outcomes with each
-    other. `without_own`: correlations without the rows of the table's authors.
+    points of a `scale` are as printed, others are fractions.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -217,8 +195,5 @@ class CorrelationReport(Record):
     finding: Finding
     correlations: tuple[Correlation, ...]
     verdicts: tuple[Verdict, ...] = ()
-    agreement: tuple[UpliftCorrelation, ...] = ()
-    without_own: tuple[UpliftCorrelation, ...] = ()
     references: tuple[Reference, ...] = ()
-    flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

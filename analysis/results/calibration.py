@@ -26,25 +26,6 @@ class VerdictAccuracy(Record):
     kappa: Estimate
 
 
-class ReliabilityBin(Record):
-    """Items of neighbouring scores: the mean score against the share that is right."""
-
-    score: float
-    share: Estimate
-
-
-class Reliability(Record):
-    """Probabilities against labels: `raw` ones, or after a map fitted on other items.
-
-    `rmsce`: root-mean-square calibration error over ten bins of equal size, without the bias of
-    noise (Kumar et al. 2019).
-    """
-
-    map: Literal["raw", "platt", "isotonic"]
-    rmsce: Estimate
-    bins: tuple[ReliabilityBin, ...]
-
-
 class FeatureBias(Record):
     """How much more often verdicts are positive with a feature of the text, at equal label."""
 
@@ -69,7 +50,6 @@ class RewarderCalibration(Record):
     overall: VerdictAccuracy
     categories: tuple[VerdictAccuracy, ...]
     auc: Estimate
-    reliability: tuple[Reliability, ...]
     lean: Estimate
     length_bias: Estimate
     biases: tuple[FeatureBias, ...] = ()

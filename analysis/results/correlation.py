@@ -26,13 +26,6 @@ class Coefficient(Record):
     read: str = ""
 
 
-class LeaveOneOut(Record):
-    """The correlation without one rewarder."""
-
-    left_out: str
-    pearson: float | None
-
-
 class BandPoint(Record):
     """The fitted line at x with its confidence band."""
 
@@ -42,27 +35,14 @@ class BandPoint(Record):
     high: float | None = None
 
 
-class StructuralFit(Record):
-    """The line of true accuracies, with the measurement error of both axes accounted for.
-
-    `scatter_sd`: standard deviation of true accuracies around it.
-    """
-
-    slope: Estimate
-    scatter_sd: float
-    band: tuple[BandPoint, ...]
-
-
 class Fit(Record):
     """Least squares y = intercept + slope · x, over the range of the points.
 
     Bounds and band take rewarders as independent; with too few base models there are none.
-    `structural` is the line of true accuracies, where measurement errors are known.
     """
 
     slope: Estimate
     band: tuple[BandPoint, ...]
-    structural: StructuralFit | None = None
 
 
 class Correlation(PerAxis):
@@ -83,7 +63,6 @@ class Correlation(PerAxis):
     pearson: Coefficient
     spearman: Coefficient
     fit: Fit | None
-    leave_one_out: tuple[LeaveOneOut, ...] = ()
     sentence: str
 
 

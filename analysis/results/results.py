@@ -32,7 +32,6 @@ class Results(Record):
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
     depth: tuple[accuracy.DepthCurve, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()
-    separation: tuple[accuracy.Separation, ...] = ()
     ranks: tuple[accuracy.RankBand, ...] = ()
     correlations: tuple[correlation.Correlation, ...] = ()
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()

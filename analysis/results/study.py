@@ -90,7 +90,6 @@ class Counts(Record):
     rewarders: int = 0
     judgements: int = 0
     calls_made: int = Field(0, description="judge calls on both axes")
-    calls_saved: int = Field(0, description="judge calls saved by equal texts or answers")
 
 
 class RewarderInfo(Record):
@@ -107,7 +106,6 @@ class RewarderInfo(Record):
     handicap: str = ""
     baseline: bool = False
     imported: bool = False
-    headline_rule: str | None = None
     num_judgements: int = 0
     cost: float | None = None
     seconds: float | None = None
@@ -115,7 +113,7 @@ class RewarderInfo(Record):
 
 
 class JudgeCalls(Record):
-    """Judge calls of one rewarder, made and saved.
+    """Judge calls of one rewarder.
 
     `*_candidates` rest on `rated_questions`: all that were judged or, with early stopping, the
     random sample judged in full. `position_bias`: (first − second) / (first + second).
@@ -124,8 +122,6 @@ class JudgeCalls(Record):
     rewarder: str
     calls_pairs: int
     calls_candidates: int
-    saved_identical: int
-    saved_unanimous: int
     rated_questions: int = 0
     consistency_candidates: Estimate | None = None
     position_bias_candidates: Estimate | None = None

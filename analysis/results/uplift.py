@@ -1,4 +1,4 @@
-"""The schema of uplift.json: gains by training, by `bon uplift` or measured elsewhere."""
+"""The schema of uplift.json: gains by training, by `bon uplift`."""
 
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
 
@@ -16,9 +16,8 @@ class TrainedArm(Record):
     """One arm: what was trained on its choices, against the untrained policy.
 
     `greedy` and `sampled`: gain in accuracy, over questions and seeds; `over_random`: greedy
-    accuracy against the arm trained on random choices, the zero line. Side effects on sampled
-    responses: `length` (characters), `unread`, `entropy` (nats per response), `answer_share` of the
-    `answer` that became more frequent; `drift` names flagged ones.
+    accuracy against the arm trained on random choices, the zero line. `hurts`: the
+    rewarder helps choosing and hurts training.
     """
 
     arm: str
@@ -30,23 +29,16 @@ class TrainedArm(Record):
     greedy: Estimate
     sampled: Estimate | None = None
     over_random: Estimate | None = None
-    length: Estimate | None = None
-    unread: Estimate | None = None
-    entropy: Estimate | None = None
-    answer: str = ""
-    answer_share: Estimate | None = None
-    drift: tuple[str, ...] = ()
     hurts: bool = False
 
 
 class UpliftCorrelation(Record):
     """r of gains by training with what may predict them, over rewarders.
 
-    `x`: a column of TrainedArm, or a benchmark score of a table. Intervals as of the main
-    correlation: none over fewer than five base models that rewarders share.
+    `x`: a column of TrainedArm. Intervals as of the main correlation: none over fewer than five
+    base models that rewarders share.
     """
 
-    policy: str = ""
     method: str
     x: str
     num_rewarders: int

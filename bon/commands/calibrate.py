@@ -69,12 +69,7 @@ def calibrate(
         people=people,
         left_out=votes.attrs.get("left_out", ""),
     )
-    figures = {}
-    if out and any(row.reliability for row in result.rewarders):
-        from bon.analysis import plots
-
-        figures["reliability"] = plots.reliability(result)
-    save(out, "calibration", result.model_dump(mode="json"), figures)
+    save(out, "calibration", result.model_dump(mode="json"), {})
     checks = requirements(result, required)
     value = {**result.model_dump(mode="json"), "requirements": checks} if checks else result
     emit(value, lambda: calibration_text(result, checks), as_json)

@@ -284,10 +284,11 @@ def save(out: Path | None, name: str, value: Any, figures: "Mapping[str, Figure]
     """Write NAME.json and the figures into a folder."""
     if out is None:
         return
-    from bon.analysis import plots
     from bon.core.files import write_atomic
 
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / f"{name}.json", json.dumps(value, indent=1))
     for figure_name, figure in figures.items():
+        from bon.analysis import plots
+
         plots.save(figure, out / figure_name)

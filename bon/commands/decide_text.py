@@ -8,6 +8,7 @@ from bon.analysis.results import (
     CorrelationReport,
     MetaAnalysis,
     Recommendation,
+    Recommended,
     Regraded,
     RunDifference,
 )
@@ -19,11 +20,9 @@ from bon.analysis.results.calibration import (
 )
 from bon.analysis.results.phrasing import (
     bounded,
-    coefficient,
     gained,
     names,
     percent,
-    plural,
     share,
     short,
 )
@@ -76,17 +75,21 @@ def recommendation_text(advice: Recommendation) -> str:
     """Format a recommendation, the rewarders with the largest gain first."""
     from bon.analysis.decision.recommend import amount
 
+    cost = next((row.cost for row in advice.rewarders if row.rewarder == advice.pick), None)
+
+    def note(row: Recommended) -> str:
+        if not row.affordable:
+            return "beyond the budget"
+        cheaper = cost is not None and row.cost is not None and row.cost < cost
+        return "may be as good, for less" if cheaper and row.first == 1 else ""
+
     rows = [
         {
             "rewarder": row.rewarder,
             "rank": row.places,
             "gain": gained(row.gain),
             "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
-            "note": "beyond the budget"
-            if not row.affordable
-            else ""
-            if row.front
-            else "another gains as much at no higher cost",
+            "note": note(row),
         }
         for row in advice.rewarders
     ]
@@ -99,19 +102,9 @@ def recommendation_text(advice: Recommendation) -> str:
 def correlation_text(report: CorrelationReport) -> str:
     """Format the correlations of a published table."""
     finding, lines = report.finding, [show_listing(list(_pairs(report)))]
-    known = [row for row in report.agreement if row.r.value is not None]
-    if known:
-        least = min(known, key=lambda row: row.r.value or 0.0)
-        lines += [
-            "",
-            f"Outcomes with each other: r is {coefficient(least.r.value)} between {least.x} and "
-            f"{least.method} over {plural(least.num_rewarders, 'rewarder')}"
-            + (f", the least of {len(known)} pairs." if len(known) > 1 else "."),
-        ]
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
-        ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
     ):
         if texts:
@@ -122,7 +115,6 @@ def correlation_text(report: CorrelationReport) -> str:
 def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
     """Tabulate pairs of columns; the verdict, of the mean over policies, at the first of these."""
     verdicts = {(v.axis, v.outcome): v for v in report.verdicts}
-    without = {(row.policy, row.x, row.method): row for row in report.without_own}
     several = len({c.policy for c in report.correlations}) > 1
     shown = set()
     for c in report.correlations:
@@ -136,11 +128,7 @@ def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
             "r": bounded(c.pearson.estimate),
             "verdict": "" if pair in shown else answer(v) if v else "Cannot tell",
         }
-        if own := without.get((c.policy, *pair)):
-            row["r without own rows (n)"] = f"{bounded(own.r)} ({own.num_rewarders})"
-        yield row | {
-            "Spearman": bounded(c.spearman.estimate),
-        }
+        yield row | {"Spearman": bounded(c.spearman.estimate)}
         shown.add(pair)
 
 
@@ -165,7 +153,6 @@ def calibration_text(result: Calibration, requirements: Iterable[Requirement] = 
 
 def _calibrated(row: RewarderCalibration) -> dict[str, str]:
     overall = row.overall
-    raw = next((r for r in row.reliability if r.map == "raw"), None)
     return {
         "rewarder": row.rewarder,
         "of": row.kind,
@@ -175,7 +162,6 @@ def _calibrated(row: RewarderCalibration) -> dict[str, str]:
         "TNR": bounded(overall.tnr),
         "κ": bounded(overall.kappa),
         "AUC": bounded(row.auc),
-        "calibration error": bounded(raw.rmsce) if raw else "-",
         "right": bounded(overall.base_rate),
         "lean": bounded(row.lean),
         "votes agree": bounded(row.self_consistency),

@@ -213,12 +213,6 @@ def _benchmark_tables(results: Results) -> Iterator[str]:
             if b.benchmark == name
         ]
         yield f"{show_listing(rows)}\n"
-        yield from (
-            f"{s.num_distinguishable} of {s.num_pairs} pairs of rewarders can be distinguished "
-            "(paired differences, Holm).\n"
-            for s in results.separation
-            if s.benchmark == name
-        )
 
 
 def model_costs(setup: Setup, store: Store) -> tuple[ModelCost, ...]:

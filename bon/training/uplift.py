@@ -12,10 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from bon.analysis.results.uplift import Uplift
-from bon.analysis.side_effects import effects_of
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
 from bon.benchmarks.base import BadRow
@@ -324,7 +321,6 @@ def _outcomes(directory: Path, arms: list[Arm]) -> list[Outcomes]:
     with Store(directory, readonly=True) as store:
         candidates = run_tables(open_run(store), store).candidates
     correct = candidates.groupby(["policy", "question"])["correct"].mean()
-    effects = effects_of(candidates)
     outcomes = []
     untrained = Arm(UNTRAINED, replace(arms[0].tuning, seed=0), (), "")
     for arm, label in [(untrained, UNTRAINED), *((arm, arm.label) for arm in arms)]:
@@ -335,7 +331,6 @@ def _outcomes(directory: Path, arms: list[Arm]) -> list[Outcomes]:
                 arm.tuning.seed,
                 correct.loc[label + GREEDY].astype(float),
                 correct.loc[label].astype(float),
-                pd.DataFrame(effects.xs(label)),
             )
         )
     return outcomes

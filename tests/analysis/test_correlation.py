@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import odr, stats
+from scipy import stats
 
 from bon.analysis.correlation import coefficients as correlation
 from bon.analysis.correlation import paired_accuracies as measuring
 from bon.analysis.correlation import power
 from bon.analysis.correlation.coefficients import correlate
-from bon.analysis.correlation.line import structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import draw, number
@@ -26,16 +25,6 @@ def measured(x, y, **more) -> Measured:
 
 def label(policy: str = "p", axis: str = "macro") -> Label:
     return Label(policy, "bench", axis, primary=True)
-
-
-def test_leave_one_out_is_the_textbooks():
-    rng = np.random.default_rng(0)
-    x = rng.random(9)
-    y = x + rng.normal(0, 0.3, 9)
-    found = correlate(measured(x, y), label(), OPTIONS)
-    for i, one in enumerate(found.leave_one_out):
-        rest = np.arange(9) != i
-        assert one.pearson == pytest.approx(stats.pearsonr(x[rest], y[rest])[0])
 
 
 def test_fit_is_least_squares_with_students_intervals():
@@ -99,39 +88,6 @@ def test_one_far_point_widens_the_interval_to_read():
     found = correlate(measured(x, y), label(), OPTIONS).pearson
     assert resampling.fisher(found.estimate.value, 12, 0.95).low > 0.9
     assert found.estimate.low < 0.5
-
-
-def test_the_structural_line_is_orthogonal_regression():
-    """Against ODRPACK, given the scatter; that scatter makes chi² equal to R − 2."""
-    rng = np.random.default_rng(4)
-    for _ in range(5):
-        true, dx, dy = rng.uniform([0.4], [0.8], 14), *rng.uniform(0.01, 0.03, (2, 14))
-        x = true + dx * rng.normal(size=14)
-        y = 0.2 + 0.5 * true + 0.03 * rng.normal(size=14) + dy * rng.normal(size=14)
-        line = structural(x, y, dx**2, dy**2)
-        total = np.sqrt(dy**2 + line.scatter)
-        model = odr.Model(lambda b, x: b[0] + b[1] * x)
-        fit = odr.ODR(odr.RealData(x, y, sx=dx, sy=total), model, beta0=[0.2, 0.5]).run()
-        at_zero = line.height - line.slope * line.centre
-        assert [at_zero, line.slope] == pytest.approx(fit.beta, rel=1e-4)
-        assert line.slope_error == pytest.approx(fit.cov_beta[1, 1], rel=1e-4)
-        chi2 = ((y - at_zero - line.slope * x) ** 2 / (total**2 + (line.slope * dx) ** 2)).sum()
-        assert line.scatter == 0 or chi2 == pytest.approx(12)
-
-
-def test_the_structural_line_undoes_the_attenuation_of_least_squares():
-    rng = np.random.default_rng(5)
-    true = rng.normal(0.6, 0.1, (2000, 14))
-    x = true + 0.05 * rng.normal(size=true.shape)  # reliability .8
-    y = 0.2 + 0.5 * true + 0.03 * rng.normal(size=true.shape)
-    line = structural(x, y, np.full(x.shape, 0.05**2), np.full(x.shape, 0.01**2))
-    known = np.isfinite(line.slope)
-    half = stats.t.ppf(0.975, 12) * np.sqrt(line.slope_error)
-    assert np.median(line.slope[known]) == pytest.approx(0.5, abs=0.02)
-    assert 0.91 < (abs(line.slope - 0.5) < half)[known].mean() < 0.97
-    slopes = [stats.linregress(a, b).slope for a, b in zip(x[:300], y[:300], strict=True)]
-    assert np.median(slopes) < 0.43
-    assert not np.isfinite(structural(x, y, 9 * np.full(x.shape, 0.05**2), 0 * x).slope).any()
 
 
 def study_of(n, bases, r, error, seed=0):

@@ -75,17 +75,20 @@ def test_two_candidates(results):
 
 
 def test_subjects_and_difficulty(results):
-    slices = results.policies[0].slices
-    subjects = [s for s in slices if s.by == "subject"]
+    single, oracle = (
+        next(b.slices for b in results.best_of_n if b.rewarder == name)
+        for name in ("random", "oracle")
+    )
+    subjects = [s for s in oracle if s.by == "subject"]
     assert len(subjects) == 30
-    assert {s.name: s.num_questions for s in slices if s.by == "difficulty"} == {
+    assert {s.name: s.accuracy.n for s in single if s.by == "difficulty"} == {
         "Easy": 528,
         "Medium": 801,
         "Hard": 401,
     }
-    easy, medium, hard = (s.pass_at_1.value for s in slices if s.by == "difficulty")
+    easy, medium, hard = (s.accuracy.value for s in single if s.by == "difficulty")
     assert easy > medium > hard
-    assert sum(s.num_questions * s.oracle.value for s in subjects) == pytest.approx(
+    assert sum(s.accuracy.n * s.accuracy.value for s in subjects) == pytest.approx(
         1730 * results.policies[0].oracle.value
     )
     assert results.finding.verdict == "cannot tell"

@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from synthetic import analyse, synthetic_tables
 from typer.testing import CliRunner
 
-from bon.analysis.decision.recommend import _mean, cross_fitted, on_front, over_folds, recommend
+from bon.analysis.decision.recommend import _mean, cross_fitted, over_folds, recommend
 from bon.analysis.finding.first_page import first_page
 from bon.analysis.finding.verdict import reversed_scores
 from bon.analysis.report.leaderboard import board
@@ -98,6 +96,17 @@ def test_a_budget_and_what_is_beyond_it(runs):
     none = recommend(runs, budget=0.5, unit="calls")
     assert none.pick is None
     assert "No rewarder judges for at most 0.5 calls per question" in none.sentence
+
+
+def test_a_cheaper_rewarder_that_may_be_as_good_is_marked(runs):
+    found = recommend(runs, unit="calls")
+    picked = next(r for r in found.rewarders if r.rewarder == found.pick)
+    close, *others = [r for r in found.rewarders if r is not picked]
+    cheap = close.model_copy(update={"first": 1, "last": 2, "cost": picked.cost / 2})
+    dear = [r.model_copy(update={"first": 1, "cost": 2 * picked.cost}) for r in others]
+    text = summary(found.model_copy(update={"rewarders": (picked, cheap, *dear)}))
+    (line,) = [line for line in text.splitlines() if "may be as good, for less" in line]
+    assert cheap.rewarder in line
 
 
 def test_without_costs_it_counts_calls_and_says_so():
@@ -229,18 +238,6 @@ def test_a_reversed_reward_model_is_named():
     assert line in turned.warnings
     assert first_page(turned).caveat == line
     assert leaderboards(turned)[-1] == line
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=7))
-def test_the_front_is_what_nothing_dominates(points):
-    names = [f"r{i}" for i in range(len(points))]
-    gains = {n: Estimate(value=g / 10) for n, (g, _) in zip(names, points, strict=True)}
-    costs = {n: float(c) for n, (_, c) in zip(names, points, strict=True)}
-    for name, (gain, cost) in zip(names, points, strict=True):
-        beaten = any(g >= gain and c <= cost and (g, c) != (gain, cost) for g, c in points)
-        assert on_front(name, gains, costs, majority=-1.0) != beaten
-        assert not on_front(name, gains, costs, majority=1.0)
 
 
 def test_errors_of_one_run_add_up_and_those_of_two_do_not():

@@ -31,8 +31,8 @@ from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import (
     CandidateFile,
     Counts,
+    CurvePoint,
     DepthCurve,
-    DepthPoint,
     Estimate,
     LeakReport,
     PolicyResult,
@@ -462,7 +462,7 @@ def test_axes_whose_r_reads_alike_are_one_row(results):
 
 def test_the_page_says_what_happens_at_the_last_n(results):
     estimate = Estimate(value=4.0, low=4.0, high=8.0)
-    points = tuple(DepthPoint(n=n, kl=0.1, accuracy=estimate) for n in (1, 64))
+    points = tuple(CurvePoint(n=n, accuracy=estimate) for n in (1, 64))
     curves = tuple(
         DepthCurve(
             policy=policy, rewarder=name, num_questions=9, points=points, peak=estimate, most=most,

@@ -246,14 +246,6 @@ def as_measured(s, match, owner):
     assert [match["r"], match["s"]] == found
 
 
-@rule(WHERE + r"Without any one rewarder, measured r is between (?P<low>\S+) and (?P<high>\S+)\.")
-def one_left_out(s, match, owner):
-    c = policy_row(s, match)
-    known = [row.pearson for row in c.leave_one_out]
-    assert [match["low"], match["high"]] == [coefficient(min(known)), coefficient(max(known))]
-    assert min(known) <= c.pearson.estimate.value <= max(known)
-
-
 @rule(r"(?P<x>.*) of the variance .* and (?P<y>.*) of that of their choices is true, .*")
 def reliability(s, match, owner):
     v = s.verdict

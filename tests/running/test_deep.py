@@ -60,11 +60,6 @@ def test_a_share_of_the_questions_gets_more_candidates(make_experiment, go):
     for c in curves.values():
         assert [p.n for p in c.points] == [1, 2, 4, 8, 12]
         assert c.num_questions == len(deep)
-        assert c.points[2].kl == pytest.approx(np.log(4) - 3 / 4)
-        scores = [p.score.value for p in c.points if p.score]
-        assert scores == sorted(scores)
-        if c.rewarder != "majority":
-            assert scores[0] == pytest.approx(0)
     assert "How far n may go" in page.read_text("utf-8")
     assert (directory / "tables" / "depth_points.csv").is_file()
 

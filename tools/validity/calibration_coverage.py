@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from bon.analysis.calibration import probabilities, verdict_accuracy
+from bon.analysis.calibration import verdict_accuracy
 from bon.analysis.calibration.labelled import COLUMNS, by_rewarder
+from bon.analysis.calibration.roc import auc
 from bon.analysis.results import Estimate
 
 LEVEL, SIZE = 0.95, 4
@@ -53,9 +54,7 @@ def intervals(seed: int, clusters: int, draws: int) -> dict[str, Estimate]:
     overall = verdict_accuracy.verdict_accuracy(votes, votes.known, resampled, LEVEL)
     names = ("base_rate", "accuracy", "tpr", "tnr", "precision", "npv", "kappa")
     found = {name: getattr(overall, name) for name in names}
-    found["auc"] = probabilities.auc(votes, LEVEL)
-    raw = probabilities.reliability_of(votes, votes.score, "raw", resampled, LEVEL)
-    found["calibration error"] = raw.rmsce
+    found["auc"] = auc(votes, LEVEL)
     found["lean"] = verdict_accuracy.lean(votes, resampled, LEVEL)
     found["length bias"] = verdict_accuracy.length_bias(votes, resampled, LEVEL)
     found["self-consistency"] = verdict_accuracy.self_consistency(votes, LEVEL)
@@ -95,9 +94,9 @@ def rare(seed: int, items: int, base: float, draws: int) -> dict[str, Estimate]:
     votes = next(by_rewarder(frame))
     overall = verdict_accuracy.verdict_accuracy(votes, votes.known, votes.draws(0, draws), LEVEL)
     found = {name: getattr(overall, name) for name in ("tpr", "tnr", "precision", "npv", "kappa")}
-    found["auc"] = probabilities.auc(votes, LEVEL)
+    found["auc"] = auc(votes, LEVEL)
     verdicts = next(by_rewarder(single(seed, items, base, levels=2)))
-    found["auc of verdicts"] = probabilities.auc(verdicts, LEVEL)
+    found["auc of verdicts"] = auc(verdicts, LEVEL)
     return found
 
 

@@ -5,7 +5,7 @@ Every pair of a benchmark and an outcome has a verdict over the rows with both.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,14 @@ from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import accounts, answer, find, strength
+from bon.analysis.outcomes import correlation_of
 from bon.analysis.published_tables import (
     Table,
+    families,
+    flags,
     is_choice,
     measured,
+    own_rows,
     read_csv,
     read_table,
 )
@@ -27,6 +31,7 @@ from bon.analysis.results import (
     CorrelationReport,
     Options,
     Reference,
+    UpliftCorrelation,
     Verdict,
 )
 from bon.analysis.results.phrasing import names, plural
@@ -105,7 +110,20 @@ def correlate_table(
         ),
         correlations=tuple(correlations),
         verdicts=tuple(verdicts),
+        agreement=tuple(
+            _pairwise(policy, part, table, *pair, options.level)
+            for policy, part in table.policies
+            for pair in combinations(table.outcomes, 2)
+        ),
+        without_own=tuple(
+            _pairwise(policy, part[~own], table, c.axis, c.outcome, options.level)
+            for policy, part in table.policies
+            if (own := own_rows(part)).any()
+            for c in correlations
+            if c.policy == policy
+        ),
         references=_references(table, y),
+        flags=tuple(flags(table.printed, table.rewarder)),
         warnings=_warnings(correlations, few),
     )
 
@@ -163,6 +181,14 @@ def _would_change(table: Table, correlations: Sequence[Correlation]) -> Iterator
             f"The number of items behind each cell (a column such as {column}_n), or its standard "
             f"error ({column}_se): without them noise could hide any correlation."
         )
+
+
+def _pairwise(
+    policy: str, part: pd.DataFrame, table: Table, x: str, y: str, level: float
+) -> UpliftCorrelation:
+    kept = part.dropna(subset=[x, y])
+    rows = zip(kept[table.rewarder], families(kept, table), kept[x], kept[y], strict=True)
+    return correlation_of(y, x, rows, level, policy=policy)
 
 
 def _warnings(correlations: Sequence[Correlation], few: dict[str, int]) -> tuple[str, ...]:

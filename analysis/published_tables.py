@@ -1,10 +1,10 @@
 """Tables of published numbers as a paper prints them, and the roles of their columns.
 
-One row per rewarder (and policy, if there are several), in a file of rows.
+One row per rewarder (and policy, if there are several), in a file of rows or in LaTeX or Markdown.
 The rewarders stand in a column of REWARDER, else in the first. Other columns are benchmark scores
 and outcomes of any unit. Outcomes are declared (`outcome: NAME` as a column's name, or `--outcome`)
-or known by their names: Best-of-N, guided search, a policy after training (`ppo`, `dpo`, …). They
-are never benchmarks of each other, unless `--benchmark` names one.
+or known by their names: Best-of-N, guided search, a policy after training (`ppo`, `dpo`, …, or
+`after` with `before`). They are never benchmarks of each other, unless `--benchmark` names one.
 
 A cell may hold its standard error, as 60.1 ± 1.2 or 60.1 (1.2), and marks such as †. `NAME_se`
 holds the standard errors of column NAME instead, `NAME_n` numbers of items. `family` names the base
@@ -31,18 +31,16 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import Measured
-from bon.analysis.results import Estimate, Unit
+from bon.analysis.outcomes import AFTER, OUTCOME, widened
+from bon.analysis.printed_tables import printed_rows
+from bon.analysis.results import Estimate, Flag, Unit
+from bon.analysis.results.phrasing import names, percent
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import read_text
 
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
-OUTCOME = re.compile(
-    r"(outcome|trained|training|uplift|ppo|r?dpo|grpo|rloo|raft|sft|rlhf|rl)([ _.-].*)?",
-    re.IGNORECASE,
-)
-"""Outcomes of training."""
 BY_CHOICE = re.compile(
     r".*\bbest of (n|k|\d+)\b.*|(.* )?bon ?\d*( .*)?"
     r"|(.* )?(guided|search|majority|rerank\w*|rejection|downstream)( .*)?"
@@ -73,6 +71,14 @@ GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?%?(?:[±(][^,]*)?"
 DRAWS = 1000
 """Draws of an accuracy within its error."""
 
+GROUP_SIZES: tuple[dict[str, int], ...] = (
+    {"general": 183, "hallucination": 749, "reasoning": 318},  # VL-RewardBench
+)
+"""Pairs per group of benchmarks known by the names of their groups."""
+
+OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can explain
+MACRO_SLACK = 0.002
+EQUAL = 5e-5
 MAX_BYTES = 50_000_000
 ROWS: dict[str, Callable[[Path], Any]] = {
     ".json": pd.read_json,
@@ -90,6 +96,7 @@ class Table:
 
     rows, lines: of rewarders and of reference lines; proportions are fractions. benchmarks,
     outcomes: their columns, those of the leading pair first. errors: standard errors by column.
+    printed: the table with its numbers as they are printed.
     """
 
     rows: pd.DataFrame
@@ -100,6 +107,7 @@ class Table:
     outcomes: tuple[str, ...]
     units: dict[str, Unit]
     errors: pd.DataFrame
+    printed: pd.DataFrame
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -115,7 +123,7 @@ class Table:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Read a table: CSV without note lines, rows as JSON, Parquet or XLSX."""
+    """Read a table: CSV, Markdown and LaTeX without note lines, rows as JSON or Parquet."""
     if read := ROWS.get(path.suffix):
         try:
             frame: pd.DataFrame = read(path)
@@ -129,13 +137,15 @@ def read_csv(path: Path) -> pd.DataFrame:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:
         raise BonError(f"{path} holds no rows", "write a header line and one line per rewarder")
-    rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
+    rows = printed_rows(text)
+    if rows is None:
+        rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
     for cells in rows:
         if len(cells) != len(rows[0]):
             raise BonError(
                 f"{path} is not a table: the row of {cells[0]!r} has {len(cells)} cells, "
                 f"the header {len(rows[0])}",
-                "save it as CSV with a header line and rows of as many cells",
+                "put a header line and rows of as many cells in it",
             )
     file = io.StringIO()
     csv.writer(file).writerows(rows)
@@ -194,6 +204,9 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
             "no column with the names of the rewarders",
             f"name it 'rewarder' or 'judge'; columns are {', '.join(known)}",
         )
+    if AFTER in lower:
+        frame = widened(frame, rewarder, policy)
+        known = [str(c) for c in frame.columns]
     chosen: dict[str, list[str]] = {"outcome": [*outcomes], "benchmark": [*benchmarks]}
     for column, role in declared.items():
         chosen[role].append(column)
@@ -236,7 +249,7 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     for part in (rows, lines):
         part[percents] = part[percents] / 100
     errors = _errors(rows, {c: m for c, m in noise.items() if m[1] in columns}, units)
-    return Table(rows, lines, rewarder, policy, tuple(xs), tuple(ys), units, errors)
+    return Table(rows, lines, rewarder, policy, tuple(xs), tuple(ys), units, errors, frame)
 
 
 def is_choice(outcome: str) -> bool:
@@ -392,3 +405,59 @@ def own_rows(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows are of the table's authors, by a column `own`."""
     words = pd.Series(_about(rows, "own")).str.strip().str.lower()
     return words.isin(["yes", "true", "1", "1.0", "x", "own"]).to_numpy()
+
+
+# ------------------------------------------------------------------ flags
+
+
+def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
+    """Flag numbers of a table (percent or fractions) that do not fit together.
+
+    - mixed axis: a score column that is macro in most rows and overall in some, or vice versa;
+    - overall, macro: scores that do not follow from the groups.
+    """
+    scores = frame.select_dtypes("number")
+    frame = frame.drop_duplicates(rewarder)
+    values = scores.loc[frame.index] / (100 if float(scores.max().max()) > 1.5 else 1)
+    rewarders = frame[rewarder].astype(str).to_numpy()
+    flagged = _mixed_axes(values, rewarders)
+    groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
+    parts = values[list(groups)].to_numpy(dtype=float)
+    for axis, weights, slack in (
+        ("overall", list(groups.values()), OVERALL_SLACK),
+        ("macro", [1] * len(groups), MACRO_SLACK),
+    ):
+        if not groups or axis not in values:
+            continue
+        stated, implied = values[axis].to_numpy(dtype=float), np.average(parts, 1, weights)
+        gap = np.abs(stated - implied)
+        rows = np.flatnonzero(gap > slack)
+        if len(rows):
+            worst = int(rows[np.argmax(gap[rows])])
+            sentence = (
+                f"{len(rows)} of {len(rewarders)} {axis} accuracies do not follow from the groups "
+                f"(more than {100 * slack:.1f} points off); {rewarders[worst]}: "
+                f"{percent(stated[worst])} stated, {percent(implied[worst])} implied."
+            )
+            flagged.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
+    return flagged
+
+
+def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Flag]:
+    if not {"macro", "overall"} <= set(values.columns):
+        return []
+    axes = {name: values[name].to_numpy(dtype=float) for name in ("macro", "overall")}
+    different = np.abs(axes["macro"] - axes["overall"]) > EQUAL
+    flagged = []
+    for column in values.columns.difference(list(axes), sort=False):
+        v = values[column].to_numpy(dtype=float)
+        equal = {name: (np.abs(v - axis) < EQUAL) & different for name, axis in axes.items()}
+        (most, rows), (few, odd) = sorted(equal.items(), key=lambda item: -item[1].sum())
+        if odd.any() and rows.sum() + odd.sum() >= 0.8 * different.sum():
+            exceptions = [str(name) for name in rewarders[odd]]
+            sentence = (
+                f"Column {column!r} is {most} accuracy for {int(rows.sum())} rewarders and {few} "
+                f"accuracy for {names(exceptions)}."
+            )
+            flagged.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
+    return flagged

@@ -1,14 +1,12 @@
 """Gains by training over the untrained policy, and whether benchmark and Best-of-N foresaw them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bon.analysis.correlation.coefficients import coefficient as with_interval
-from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.estimators.resampling import (
     Draws,
     draw,
@@ -17,6 +15,7 @@ from bon.analysis.estimators.resampling import (
     quantiles,
     two_sided,
 )
+from bon.analysis.outcomes import correlation_of
 from bon.analysis.results import (
     PREDICTORS,
     REFERENCES,
@@ -24,7 +23,6 @@ from bon.analysis.results import (
     Results,
     TrainedArm,
     Uplift,
-    UpliftCorrelation,
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
@@ -210,8 +208,20 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
     spread = float(values.std(ddof=1)) if len(rows) > 1 else 0.0
     reliability = max(1 - (noise / spread) ** 2, 0.0) if spread > 0 else None
     method = trained[0].method
-    every = [_correlation(method, x, rows, families) for x in PREDICTORS]
-    correlations = tuple(c for c in every if c.num_rewarders)
+    correlations = tuple(
+        c
+        for x in PREDICTORS
+        if (
+            c := correlation_of(
+                method,
+                x,
+                (
+                    (arm.arm, families.get(arm.arm, ""), foreseen(arm, x), arm.greedy.value)
+                    for arm in rows
+                ),
+            )
+        ).num_rewarders
+    )
     hurt = [arm.arm for arm in rows if arm.hurts]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
@@ -231,24 +241,6 @@ def method_of(trained: list[TrainedArm], families: dict[str, str], noise: float)
         correlations=correlations,
         sentence=sentence,
     )
-
-
-def _correlation(
-    method: str, x: str, rows: Iterable[TrainedArm], families: dict[str, str]
-) -> UpliftCorrelation:
-    """Correlate gains with a predictor, with the interval of the main correlation."""
-    pairs = [(arm, foreseen(arm, x), arm.greedy.value) for arm in rows]
-    known = [(arm.arm, a, b) for arm, a, b in pairs if a is not None and b is not None]
-    m = Measured(
-        tuple(name for name, _, _ in known),
-        np.array([a for _, a, _ in known], dtype=float),
-        np.array([b for _, _, b in known], dtype=float),
-        (),
-        (),
-        families=tuple(families.get(name, "") for name, _, _ in known),
-    )
-    r, rank = (with_interval(m, c, LEVEL).estimate for c in ("pearson", "spearman"))
-    return UpliftCorrelation(method=method, x=x, num_rewarders=len(known), r=r, spearman=rank)
 
 
 def foreseen(arm: TrainedArm, x: str) -> float | None:

@@ -7,6 +7,7 @@ from pydantic import Field
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
+from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
 from bon.core.validation import Strict
 
@@ -177,6 +178,14 @@ class Reference(Record):
     accuracy: float
 
 
+class Flag(Record):
+    """An inconsistency in a published table."""
+
+    kind: Literal["mixed axis", "overall", "macro"]
+    rows: tuple[str, ...]
+    sentence: str
+
+
 Unit = Literal["percent", "fraction", "scale"]
 
 
@@ -185,7 +194,8 @@ class CorrelationReport(Record):
 
     A correlation for each policy, benchmark (`axis`) and `outcome`, and a verdict for each pair of
     the latter; `primary` ones, `columns` and `finding` are of the leading pair. `units` of columns:
-    points of a `scale` are as printed, others are fractions.
+    points of a `scale` are as printed, others are fractions. `agreement`: of outcomes with each
+    other. `without_own`: correlations without the rows of the table's authors.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -195,5 +205,8 @@ class CorrelationReport(Record):
     finding: Finding
     correlations: tuple[Correlation, ...]
     verdicts: tuple[Verdict, ...] = ()
+    agreement: tuple[UpliftCorrelation, ...] = ()
+    without_own: tuple[UpliftCorrelation, ...] = ()
     references: tuple[Reference, ...] = ()
+    flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The schema of uplift.json: gains by training, by `bon uplift`."""
+"""The schema of uplift.json: gains by training, by `bon uplift` or measured elsewhere."""
 
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
 
@@ -35,10 +35,11 @@ class TrainedArm(Record):
 class UpliftCorrelation(Record):
     """r of gains by training with what may predict them, over rewarders.
 
-    `x`: a column of TrainedArm. Intervals as of the main correlation: none over fewer than five
-    base models that rewarders share.
+    `x`: a column of TrainedArm, or a benchmark score of a table. Intervals as of the main
+    correlation: none over fewer than five base models that rewarders share.
     """
 
+    policy: str = ""
     method: str
     x: str
     num_rewarders: int

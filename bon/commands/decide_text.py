@@ -20,9 +20,11 @@ from bon.analysis.results.calibration import (
 )
 from bon.analysis.results.phrasing import (
     bounded,
+    coefficient,
     gained,
     names,
     percent,
+    plural,
     share,
     short,
 )
@@ -102,9 +104,19 @@ def recommendation_text(advice: Recommendation) -> str:
 def correlation_text(report: CorrelationReport) -> str:
     """Format the correlations of a published table."""
     finding, lines = report.finding, [show_listing(list(_pairs(report)))]
+    known = [row for row in report.agreement if row.r.value is not None]
+    if known:
+        least = min(known, key=lambda row: row.r.value or 0.0)
+        lines += [
+            "",
+            f"Outcomes with each other: r is {coefficient(least.r.value)} between {least.x} and "
+            f"{least.method} over {plural(least.num_rewarders, 'rewarder')}"
+            + (f", the least of {len(known)} pairs." if len(known) > 1 else "."),
+        ]
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
+        ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
     ):
         if texts:
@@ -115,6 +127,7 @@ def correlation_text(report: CorrelationReport) -> str:
 def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
     """Tabulate pairs of columns; the verdict, of the mean over policies, at the first of these."""
     verdicts = {(v.axis, v.outcome): v for v in report.verdicts}
+    without = {(row.policy, row.x, row.method): row for row in report.without_own}
     several = len({c.policy for c in report.correlations}) > 1
     shown = set()
     for c in report.correlations:
@@ -128,7 +141,11 @@ def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
             "r": bounded(c.pearson.estimate),
             "verdict": "" if pair in shown else answer(v) if v else "Cannot tell",
         }
-        yield row | {"Spearman": bounded(c.spearman.estimate)}
+        if own := without.get((c.policy, *pair)):
+            row["r without own rows (n)"] = f"{bounded(own.r)} ({own.num_rewarders})"
+        yield row | {
+            "Spearman": bounded(c.spearman.estimate),
+        }
         shown.add(pair)
 
 

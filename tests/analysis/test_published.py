@@ -10,7 +10,7 @@ from scipy import stats
 
 from bon.analysis.estimators import resampling
 from bon.analysis.published import correlate_table
-from bon.analysis.published_tables import own_rows, read_csv
+from bon.analysis.published_tables import flags, read_csv
 from bon.analysis.results import Options
 from bon.core.errors import BonError
 
@@ -75,6 +75,22 @@ def test_its_intervals_ranks_and_lines(figure):
     ] == pytest.approx(0.375)
 
 
+@needs_data
+def test_the_mixed_axis_is_flagged_from_the_data(figure):
+    (flag,) = figure.flags
+    assert flag.kind == "mixed axis"
+    assert flag.rows == ("Phi-3.5-Vision",)
+    assert "x_as_plotted" in flag.sentence
+
+
+@needs_data
+def test_overall_scores_that_do_not_follow_from_the_groups_are_flagged():
+    (flag,) = flags(read_csv(SHARED / "vl_rewardbench_table2.csv"))
+    assert flag.kind == "overall"
+    assert len(flag.rows) == 8
+    assert "28.2% stated, 31.9% implied" in flag.sentence
+
+
 def table(**changes) -> pd.DataFrame:
     columns = {
         "judge": ["a", "b", "c", "d"],
@@ -128,13 +144,7 @@ def test_bad_tables_give_one_clear_line(frame, says):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        ("", "holds no rows"),
-        ("judge,macro\n", "holds no rows"),
-        ("a,b\n1,2,3\n4\n", "not a table"),
-        ("| a, b | c |\n|---|---|\n| 1 | 2 |\n", "not a table.*save it as CSV"),
-        (r"\begin{tabular}{l,c}" "\n" r"GPT-4o & 1 \\" "\n", "not a table.*save it as CSV"),
-    ],
+    [("", "holds no rows"), ("judge,macro\n", "holds no rows"), ("a,b\n1,2,3\n4\n", "not a table")],
 )
 def test_bad_files(tmp_path, text, says):
     path = tmp_path / "t.csv"
@@ -143,6 +153,47 @@ def test_bad_files(tmp_path, text, says):
         read_csv(path)
     with pytest.raises(BonError, match="no file"):
         read_csv(tmp_path / "nothing.csv")
+
+
+LATEX = r"""\begin{table}[t] \caption{Judges}
+\begin{tabular}{l|ccc|c}
+\toprule
+\multirow{2}{*}{\textbf{Method}} & \multicolumn{3}{c|}{\textbf{VL-RB}} & MMMU \\
+\cmidrule(lr){2-4} & General & Halluc. & Overall & (BoN@8) \\
+\midrule
+\multicolumn{5}{c}{\textit{Proprietary}} \\
+GPT-4o~\cite{gpt4o} & 49.1 & 67.6 & \underline{65.8} & 55.2$_{\pm 0.4}$ \\[2pt] % 2024
+Claude \& co & 43.4 & 55.0 & 55.3 & 53.0$_{\pm 0.4}$ \\
+\midrule
+\rowcolor{gray!20} Qwen2-VL$^\dagger$ & 31.6 & 19.1 & 28.3 & \textbf{47.4}$_{\pm 0.4}$ \\
+LLaVA-OV & 32.2 & -- & 29.6 & 48.1$_{\pm 0.4}$ \\
+\bottomrule
+\end{tabular}
+\end{table}"""
+
+MARKDOWN = """Our board, of *May*:
+
+|              | General | Halluc. | **Overall** | MMMU (BoN@8) |
+|:-------------|--------:|--------:|------------:|:------------:|
+| GPT-4o       | 49.1    | 67.6    | 65.8        | 55.2 ± 0.4   |
+| Claude & co  | 43.4    | 55.0    | 55.3        | 53.0 ± 0.4   |
+| `Qwen2-VL`   | 31.6    | 19.1    | 28.3        | **47.4** ± 0.4 |
+| LLaVA-OV     | 32.2    | –       | 29.6        | 48.1 ± 0.4   |
+
+More in the [appendix](a.md)."""
+
+
+@pytest.mark.parametrize(("name", "text"), [("paper.tex", LATEX), ("README.md", MARKDOWN)])
+def test_tables_of_papers_and_readmes(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found = correlate_table(tmp_path / name, options=FAST)
+    shown = {(c.axis.removeprefix("VL-RB "), c.num_rewarders) for c in found.correlations}
+    assert shown == {("Overall", 4), ("General", 4), ("Halluc.", 3)}
+    overall = next(c for c in found.correlations if c.axis.endswith("Overall"))
+    assert [p.rewarder for p in overall.points] == ["GPT-4o", "Claude & co", "Qwen2-VL", "LLaVA-OV"]
+    assert [p.x.value for p in overall.points] == pytest.approx([0.658, 0.553, 0.283, 0.296])
+    assert [p.y.value for p in overall.points] == pytest.approx([0.552, 0.53, 0.474, 0.481])
+    assert all(p.y.low is not None for p in overall.points)
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "parquet", "xlsx"])
@@ -210,6 +261,9 @@ def test_a_printed_table_has_a_verdict_per_pair_of_columns(printed):
     assert "BenchA predicts Best-of-8" in report.finding.sentence
     assert "6 rewarders" in report.finding.sentence
     assert any("BenchA_n" in line for line in report.finding.would_change)
+    own = {(c.x, c.method): c.num_rewarders for c in report.without_own}
+    assert own["BenchA", "Best-of-8"] == 4
+    assert len(report.agreement) == 3
 
 
 def test_a_policy_of_two_rewarders_is_left_out():
@@ -353,11 +407,10 @@ def test_every_published_study_says_where_it_is_from_and_is_read(description):
     study = yaml.safe_load(description.read_text())
     assert {"title", "table", "licence", "outcomes", "own", "checked"} <= set(study)
     assert study.keys() & {"paper", "repository"}
-    table = description.with_suffix(".csv")
-    report = correlate_table(table, FAST)
+    report = correlate_table(description.with_suffix(".csv"), FAST)
     assert all(c.num_rewarders >= 3 for c in report.correlations)
     own = study["own"] not in ("none", "not stated")
-    assert own == own_rows(read_csv(table)).any()
+    assert own == bool(report.without_own)
 
 
 def test_ratings_have_no_points_of_a_percent():

@@ -6,6 +6,7 @@ import pytest
 
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Options
+from bon.commands.decide_text import correlation_text
 from bon.core.errors import BonError
 
 FAST = Options(draws=200)
@@ -42,11 +43,29 @@ def test_a_column_of_gains_by_training_is_an_outcome_with_its_own_verdict():
         "best_of_n": "yes",
         "ppo": "cannot tell",
     }
+    (agreement,) = report.agreement
+    assert (agreement.x, agreement.method) == ("best_of_n", "ppo")
+    assert "Outcomes with each other" in correlation_text(report)
 
 
 def test_one_base_model_has_no_interval():
     shared = correlate_table(table().assign(family="f0"), FAST)
     assert all(c.pearson.estimate.low is None for c in shared.correlations)
+
+
+def test_rows_before_and_after_training_become_gains_over_seeds():
+    wide = table()
+    rows = [
+        row | {"method": "ppo", "seed": seed, "before": 50.0, "after": row["ppo"] + shift}
+        for row in wide.to_dict("records")
+        for seed, shift in ((0, -1.0), (1, 1.0))
+    ]
+    long = correlate_table(pd.DataFrame(rows).drop(columns="ppo"), FAST)
+    direct = correlate_table(wide, FAST)
+    assert long.correlations[0] == direct.correlations[0]
+    assert long.correlations[1].pearson.estimate.value == pytest.approx(
+        direct.correlations[1].pearson.estimate.value
+    )
 
 
 def test_a_table_without_best_of_n_has_a_verdict_on_training():

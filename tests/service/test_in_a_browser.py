@@ -160,10 +160,10 @@ def test_controls_wait_for_their_script(server, address, tab):
     tab.get_by_role("button", name="Cancel").click()
     expect(tab.locator("#state")).to_have_text("cancelled")
     come = early(f"validations/{key}")
-    for name in ("Resume", "Delete", "Extend"):
+    for name in ("Resume", "Delete"):
         expect(tab.get_by_role("button", name=name)).to_be_disabled()
     come()
-    expect(tab.get_by_role("button", name="Extend")).to_be_enabled()
+    expect(tab.get_by_role("button", name="Delete")).to_be_enabled()
     tab.get_by_role("button", name="Resume").click()
     expect(tab.locator("#state")).not_to_have_text("cancelled")
     come = early("new")

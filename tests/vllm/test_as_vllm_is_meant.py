@@ -1,6 +1,7 @@
 """vLLM in process has the defaults of `LLM`, and its limit on thinking."""
 
 import os
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,4 +88,7 @@ def test_its_process_which_holds_the_memory_ends_with_it(
     engine, cores = started
     assert cores
     session.run(engine.close())
+    deadline = time.monotonic() + 60  # what vLLM had to kill ends a little later
+    while any(each.alive() for each in cores) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert not any(each.alive() for each in cores)

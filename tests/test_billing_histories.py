@@ -41,7 +41,7 @@ TROUBLE = ["fewer", "missing", "negative", "text", "nan", "429", "500", "drop", 
 TROUBLE += ["beside", "float", "absurd", "error", "stream"]
 RUN = ["run", "crash", "study", "read", "graded"]
 ASSISTED = {"graded": "grading", "read": "reading"}
-ROUTES = ["score", "rank", "chat", "reward", "crowd", "restart"]
+ROUTES = ["score", "chat", "reward", "crowd", "restart"]
 PRICE = {"input_per_million": 0.0, "output_per_million": 100_000.0}
 
 
@@ -196,9 +196,9 @@ class Buyers:
             return client.post("/v1/chat/completions", json=body)
         if step == "reward":
             rows = [{"prompt": f"What is {number}?", "response": text} for text in texts]
-            return client.post("/get_reward?rewarder=judge&wait=0.1", json={"samples": rows})
+            return client.post("/get_reward?rewarder=judge", json={"samples": rows})
         body = {"rewarder": "judge", "messages": said, "candidates": texts}
-        return client.post(f"/v1/{'rank' if step == 'rank' else 'score'}", json=body)
+        return client.post("/v1/score", json=body)
 
 
 @given(

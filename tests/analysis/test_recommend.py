@@ -98,7 +98,8 @@ def test_a_budget_and_what_is_beyond_it(runs):
     assert "No rewarder judges for at most 0.5 calls per question" in none.sentence
 
 
-def test_a_cheaper_rewarder_that_may_be_as_good_is_marked(runs):
+def test_a_cheaper_rewarder_that_may_be_as_good_is_marked(runs, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     found = recommend(runs, unit="calls")
     picked = next(r for r in found.rewarders if r.rewarder == found.pick)
     close, *others = [r for r in found.rewarders if r is not picked]

@@ -1,6 +1,5 @@
 """`bon doctor --rewarder`: what is wrong with a model shows before it is paid for."""
 
-import hashlib
 import json
 
 import pytest
@@ -8,7 +7,6 @@ import yaml
 from typer.testing import CliRunner
 
 from bon.commands.main import app
-from bon.experiment import upstream
 from bon.running.rewarder_check import PAIRS, draw
 
 CLASSES = """
@@ -89,37 +87,6 @@ def test_recorded_scores_are_compared(tried):
     )
     refused = tried("Knows", check=[{**check, "scores": [1.0]}])
     assert "1 scores of 2 responses" in str(refused.exception)
-
-
-README = """
-```python
-chat_1 = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "abcd"}]
-chat_2 = [{"role": "user", "content": '?'}, {"role": "assistant", "content": "ab"}]
-image = ['./cars.jpg']
-score = model.get_score(chat_1, image)
-```
-"""
-
-
-def test_scores_of_a_published_example_are_compared(tried, tmp_path, monkeypatch):
-    draw("red square").save(tmp_path / "image.png")
-    served = {"README.md": README.encode(), "image.png": (tmp_path / "image.png").read_bytes()}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(upstream, "_fetch", lambda url: served[url.rpartition("/")[2]])
-
-    def pinned(path):
-        digest = hashlib.sha256(served[path]).hexdigest()
-        return {"repository": "a/b", "commit": "0" * 40, "path": path, "sha256": digest}
-
-    example = {"file": pinned("README.md"), "chats": ["chat_1", "chat_2"]}
-    example["image"] = pinned("image.png")
-    check = {"example": example, "scores": [-0.004, -0.002], "tolerance": 1e-6}
-    assert tried("Knows", check=[check]).exit_code == 0
-    assert tried("Knows", check=[{**check, "scores": [1.0, -0.002]}]).exit_code == 3
-    lost = {**check, "example": {**example, "chats": ["chat_1", "chat_3"]}}
-    assert "holds no conversations chat_1 and chat_3" in str(tried("Knows", check=[lost]).exception)
-    both = tried("Knows", check=[{**check, "prompt": "?"}])
-    assert "neither or both of prompt and example" in str(both.exception)
 
 
 def test_for_programs(tried, tmp_path):

@@ -197,7 +197,7 @@ def test_a_stranger_cannot_write_to_the_terminal():
 
 PUBLIC = {"GET /healthz", "GET /readyz"}
 ROLE_READ = {
-    "GET /v1/catalogue", "GET /v1/validations", "POST /v1/plan",
+    "GET /metrics", "GET /v1/catalogue", "GET /v1/validations", "POST /v1/plan",
     *(f"GET /v1/validations/{{key}}{part}" for part in (
         "", "/results", "/tables/{table}", "/log")),
 }  # fmt: skip

@@ -86,6 +86,7 @@ def test_the_site_has_no_dead_anchor_and_lists_every_command(tmp_path):
     for words in ("bon run [OPTIONS] [file]", "--policy CARD", "bon curate freeze [OPTIONS]"):
         assert words in text
     assert not re.search(r"^\S+: .*\.\.\.$", text, re.M), "a summary is cut"
+    assert "[bold]" not in text
     home = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "measurements/" not in home.partition("<article")[0]
 

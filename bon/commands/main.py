@@ -138,7 +138,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Does a reward-model benchmark predict which reward model picks better answers?\n\n"
-    "[bold]bon demo[/bold] runs a small complete validation on this machine, without a GPU. "
+    "bon demo runs a small complete validation on this machine, without a GPU. "
     "A rewarder is any model or rule that scores or ranks responses.",
 )
 

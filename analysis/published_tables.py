@@ -59,12 +59,14 @@ MARKS = re.compile(
     r"\\(textbf|mathbf|text|underline|d?dagger|ast|star)(?![a-z])|[†‡*∗★☆§¶#$^_{}\\]|\s"
 )
 """What a printed number may have around it."""
+BETWEEN = re.compile(rf"(?<=\d)(?!\s\d{{3}}(?!\d))(?:{MARKS.pattern})+(?=\.?\d)")
+"""Marks between two numbers, which are no one number: 47_{0.4}; spaces may group thousands."""
 MINUS = re.compile(r"[−–‐‑－﹣]")
 PLUS_MINUS = re.compile(r"\\pm|\+/?-")
 UNSIGNED = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[-+]?{UNSIGNED}(?:e[-+]?\d+)?"
 CELL = re.compile(rf"±?({NUMBER})%?(?:(?:±({UNSIGNED})|\(({UNSIGNED})%?\))%?)?", re.IGNORECASE)
-MORE = re.compile(rf"{NUMBER}%?[±(\[][-+±\d.,;:–~%]*[)\]]?", re.IGNORECASE)
+MORE = re.compile(rf"{NUMBER}%?[±(\[;][-+±\d.,;:–~%]*[)\]]?", re.IGNORECASE)
 """A number with more beside it, which no column of notes holds."""
 GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?%?(?:[±(][^,]*)?"
 """1,178: commas between groups of three digits, where no cell of the column has another comma."""
@@ -134,12 +136,12 @@ def read_csv(path: Path) -> pd.DataFrame:
             why = str(error).splitlines()[0]
             raise BonError(f"{path} is not a table: {why}", "save it as CSV (UTF-8)") from None
     text = read_text(path, MAX_BYTES)
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if len(lines) < 2:
-        raise BonError(f"{path} holds no rows", "write a header line and one line per rewarder")
     rows = printed_rows(text)
     if rows is None:
-        rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count))) if lines else []
+    if len(rows) < 2:
+        raise BonError(f"{path} holds no rows", "write a header line and one line per rewarder")
     for cells in rows:
         if len(cells) != len(rows[0]):
             raise BonError(
@@ -180,8 +182,9 @@ def _cells(column: pd.Series) -> tuple[pd.Series, pd.Series, pd.Series]:
 
 
 def _cleaned(cell: object) -> str:
-    """Remove marks and spaces of a cell; make every minus one."""
-    return MARKS.sub("", PLUS_MINUS.sub("±", MINUS.sub("-", str(cell).strip())))
+    """Remove marks and spaces of a cell, but not between two numbers; make every minus one."""
+    text = PLUS_MINUS.sub("±", MINUS.sub("-", str(cell).strip()))
+    return MARKS.sub("", BETWEEN.sub(";", text))
 
 
 def plain(name: str) -> str:

@@ -43,7 +43,7 @@ def init(
     limit: Annotated[int, Option(help="Use only the first LIMIT questions.", min=1)] = 200,
 ) -> None:
     """Write an experiment with comments; asks for what no option gives."""
-    from bon.commands.starting import ask, commented
+    from bon.commands.init_experiment import ask, commented
 
     if file.exists():
         raise BonError(f"{file} exists", "name another file: bon init FILE")

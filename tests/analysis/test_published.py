@@ -196,6 +196,43 @@ def test_tables_of_papers_and_readmes(tmp_path, name, text):
     assert all(p.y.low is not None for p in overall.points)
 
 
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        (r"\begin{tabular}[t]{@{}l*{2}{c}>{\columncolor[gray]{.9}}c@{}} \hline\hline Method &", ""),
+        (r"\begin{tabularx}{\textwidth}{lccc}\toprule Method &", "x"),
+        (r"\begin{tabular*}{.9\linewidth}{lccc}\toprule Method &", "*"),
+    ],
+)
+def test_tables_of_other_kinds_and_old_styles(tmp_path, begin, end):
+    cells = r"VL-RB & BoN@8 & N \\ \hline {\bf A} & \best{70.9} & {\bf 55} & 1\\ "
+    cells += r"B & 61 & \textcolor{red}{50.1} & 2\tabularnewline C\footnote{x} & 60 & 49 & 3\\"
+    (tmp_path / "t.tex").write_text(f"{begin} {cells} \\end{{tabular{end}}}")
+    frame = read_csv(tmp_path / "t.tex")
+    assert list(frame["Method"]) == ["A", "B", "C"]
+    assert list(frame["VL-RB"]) == [70.9, 61, 60]
+    assert list(frame["BoN@8"]) == [55, 50.1, 49]
+
+
+def test_of_several_tables_none_is_chosen(tmp_path):
+    for name, text in (("two.tex", LATEX + LATEX), ("two.md", MARKDOWN + "\n\n" + MARKDOWN)):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BonError, match=r"2 tables, which begin with: .* -> copy the one meant"):
+            read_csv(tmp_path / name)
+
+
+@pytest.mark.parametrize("cell", ["47_{0.4}", "47$^{2}$", "47 {0.4}", "47.1^1", r"47\std{0.4}"])
+def test_two_numbers_of_a_cell_are_not_one(tmp_path, cell):
+    """As a CSV file, and as LaTeX, whose styles are removed before."""
+    rows = [["judge", "macro", "bon"], ["a", "60", "50"], ["b", cell, "51"], ["c", "70", "52"]]
+    body = r" \\ ".join(" & ".join(row) for row in rows)
+    texts = ["\n".join(map(",".join, rows)), rf"\begin{{tabular}}{{lll}} {body} \end{{tabular}}"]
+    for text in texts:
+        (tmp_path / "t.csv").write_text(text)
+        with pytest.raises(BonError, match="in the row of 'b', which is not a number"):
+            correlate_table(tmp_path / "t.csv", options=FAST)
+
+
 @pytest.mark.parametrize("kind", ["json", "jsonl", "parquet", "xlsx"])
 def test_files_of_rows(tmp_path, kind):
     path, frame = tmp_path / f"t.{kind}", table()

@@ -68,10 +68,13 @@ def test_the_command_serves_its_user_alone_until_it_is_interrupted(runs):
     if os.geteuid() == 0 and shutil.which("setpriv"):
         ask = f"import urllib.request as r; print(r.urlopen({address!r}).status)"
         other = subprocess.run(
-            [*AS_OTHER, sys.executable, "-I", "-c", ask], capture_output=True, text=True, cwd="/"
+            [*AS_OTHER, os.path.realpath(sys.executable), "-I", "-c", ask],
+            capture_output=True,
+            text=True,
+            cwd="/",
         )
         assert other.returncode != 0
-        assert "403" in other.stderr or "Permission" in other.stderr
+        assert "403" in other.stderr
     terminal.press(CTRL_C)
     assert terminal.wait().code == 130
 

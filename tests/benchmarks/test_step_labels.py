@@ -17,7 +17,7 @@ from bon.experiment.config import DatasetSpec
 from bon.planning.plan import make_plan
 from bon.storage.store import Store
 from bon.work.setup import prepare
-from bon.work.step_verdicts import rows_of
+from bon.work.step_verdicts import agreements, rows_of
 from tests.conftest import echo_experiment
 from tests.running.conftest import go_in
 
@@ -154,6 +154,16 @@ def test_steps_without_a_score_each_are_unparsed(tmp_path):
         assert list(rows_of(pair, judged, text)) == [unread]
     judged[5] = "error"
     assert [found[5:7] for found in rows_of(pair, judged, "")] == [["error", None]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "first_error", "agrees"),
+    [("0.5 0.5", -1, True), ("0.5 0.49", 1, True), ("0.49 0.5", 0, True), ("0.5 0.5", 1, False)],
+)
+def test_a_score_at_the_threshold_is_of_a_right_step(scores, first_error, agrees):
+    text = "One.\n\nTwo."
+    item = PreferencePair("k", "i", "d", "?", (text, text), 0, meta={"first_error": first_error})
+    assert agreements(item, scores) == [agrees]
 
 
 def test_a_solution_is_planned_as_one_call(tmp_path):

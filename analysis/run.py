@@ -97,7 +97,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     verdicts = verdicts_of(measured, level)
     comparisons = _comparisons(policies, benchmarks, ensembles, options)
 
-    progress("what if")
+    progress("larger studies")
     by_name = {p.study.pool.policy: p for p in policies}
     rows: dict[str, list[Any]] = defaultdict(list)
     for (label, m), c in zip(measured, correlations, strict=True):

@@ -73,7 +73,7 @@ def test_the_terminal_ends_with_a_leaderboard_a_pick_and_the_path(
     run = bon.run(tmp_path / "study.yaml", out=tmp_path / "run", quiet=True)
     capsys.readouterr()
     report = report_run(tmp_path / "run")
-    *table, choice, finding, path = capsys.readouterr().err.strip().splitlines()
+    *table, finding, choice, path = capsys.readouterr().err.strip().splitlines()
     board = run.leaderboard().set_index("rewarder")
     shown = [name for name in board.index if any(line.startswith(f"{name} ") for line in table)]
     assert {"pass@1", "majority vote", "oracle"} < set(shown)

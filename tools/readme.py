@@ -22,12 +22,12 @@ BASELINES = ("majority vote", "pass@1")
 
 
 def block(run: Path) -> str:
-    """Return what `bon report` prints of a run, the verdict first and few rows of its tables."""
+    """Return what `bon report` prints of a run: its sentences, then few rows of its tables."""
     command = [sys.executable, "-m", "bon", "report", str(run)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     printed = re.sub(r", [\d.]+ \w+ per question", "", printed)  # depends on the machine
     table, *_, rest = printed.rstrip().split("\n\n")
-    take, verdict, _ = rest.rsplit("\n", 2)
+    verdict, take, _ = rest.rsplit("\n", 2)
     said = [
         line
         for text in (verdict, take)

@@ -142,8 +142,7 @@ def report_run(
     if figures:
         write_figures(results, directory / "figures")
     if counts.complete:
-        sentences = [results.finding.sentence]
-        sentences += [method.sentence for study in results.trained for method in study.methods]
+        sentences = [method.sentence for study in results.trained for method in study.methods]
         if by_gold := arrays.tables.meta.get("read_as_pairs"):
             sentences.append(warning(by_gold))
         for line in (*leaderboards(results), *sentences, f"report: {page}"):
@@ -162,7 +161,7 @@ def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
 
 
 def leaderboards(results: Results) -> list[str]:
-    """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
+    """Return tables of rewarders by policy, or benchmark, the verdict, and what to take."""
     from bon.analysis.finding.first_page import first_page
     from bon.analysis.finding.verdict import reversed_scores
     from bon.analysis.report.leaderboard import leaderboard, trained_methods
@@ -194,7 +193,8 @@ def leaderboards(results: Results) -> list[str]:
     if not results.policies:
         tables += _benchmark_tables(results)
     page = first_page(results)
-    return [*tables, f"{page.choice} {page.because}".strip(), *reversed_scores(results.benchmarks)]
+    choice = f"{page.choice} {page.because}".strip()
+    return [*tables, results.finding.sentence, choice, *reversed_scores(results.benchmarks)]
 
 
 def _benchmark_tables(results: Results) -> Iterator[str]:

@@ -207,7 +207,7 @@ def walked(server):
     """Pages with something on them, and a session of each role."""
     keys = {
         state: validation(server, state, name=f"{state} " + "a-long-name-" * 12)
-        for state in ("done", "failed", "cancelled", "running", "queued")
+        for state in ("done", "failed", "cancelled", "running", "cancelling")
     }
     directory = server.folder / "data" / "runs" / keys["done"]
     directory.mkdir()

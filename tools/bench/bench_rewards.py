@@ -103,7 +103,8 @@ def echo() -> None:
             single = [body(path, g, at) for g in range(GROUPS) for at in range(SIZE)]
             row = [measure(server, path, single, len(single))]
             if path != "/v1/score":
-                several = [body(path, GROUPS + g, at) for g in range(64) for at in range(SIZE)]
+                groups = [body(path, GROUPS + g, at) for g in range(64) for at in range(SIZE)]
+                several = [sample for each in groups for sample in each["samples"]]
                 row.append(measure(server, path, [{"samples": several}], len(several)))
             print(f"| `{path}` | {' | '.join(row)} |", flush=True)
 

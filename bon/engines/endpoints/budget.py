@@ -98,9 +98,11 @@ class Budget:
     async def deliver(self, keys: Collection[str]) -> None:
         """Note that the item at hand has these replies: outside a run they are used up."""
         delivered = _DELIVERED.get()
+        if not self.is_priced:
+            return
         if self.files and delivered is not None:
             delivered.update(keys)
-        elif self.is_priced:
+        else:
             await self.ledger.forget(keys)
 
 

@@ -28,7 +28,6 @@ _LONGEST_WAIT = 120.0
 _LONG_WAIT = 10.0
 CLOSE_SECONDS = 5.0
 MAX_REPLY_BYTES = 64 * 2**20
-_CODING = ("content-encoding", "content-length", "transfer-encoding")
 
 
 _VARIANT = re.compile(r":(?:latest|free|nitro|floor|exacto|online|extended|beta)$")  # OpenRouter
@@ -42,6 +41,7 @@ _SNAPSHOT = re.compile(
 
 
 _ssl_context = cache(httpx.create_ssl_context)  # slow to make
+_url = cache(httpx.URL)
 
 
 class EndpointError(RuntimeError):
@@ -239,13 +239,15 @@ class Endpoint:
     ) -> dict[str, Any]:
         """Make one attempt. One that may cost money goes on when nobody waits any more."""
         sent = asyncio.Event()
+        if not most:
+            return await self._once(url, body, most, book, sent)
         task = asyncio.create_task(self._once(url, body, most, book, sent))
         self._sent.add(task)
         task.add_done_callback(self._forget)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not (most and sent.is_set()):
+            if not sent.is_set():
                 task.cancel()
             raise
 
@@ -281,7 +283,7 @@ class Endpoint:
             charge.dollars, charge.replies = known.dollars, known.replies
 
         try:
-            response = await self._exchange(url, body)
+            response, content = await self._exchange(url, body)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
             charge.dollars = 0.0  # nothing was sent
             self.limit.shrink()
@@ -289,18 +291,18 @@ class Endpoint:
         except httpx.RequestError as error:
             self.limit.shrink()
             raise _TransientError(self._named(error)) from None
-        reply = _json_object(response)
+        reply = _json_object(content)
         if not response.is_success or _is_refusal(reply):
             charged(book(reply) if reply and reply.get("usage") else Charge(0.0))
-            self._refuse(url, response, reply or {})
+            self._refuse(url, response, reply or {}, content.decode(errors="replace"))
         if reply is None:
             kind = response.headers.get("content-type", "no type").partition(";")[0]
             raise Unreadable(f"{self.host}: the reply ({kind}) is not a JSON object")
         charged(book(reply))
         return reply
 
-    async def _exchange(self, url: str, body: dict[str, Any]) -> httpx.Response:
-        """Return the whole reply, decompressed and no longer than any completion."""
+    async def _exchange(self, url: str, body: dict[str, Any]) -> tuple[httpx.Response, bytes]:
+        """Return a reply's head and its content, decompressed, no longer than any completion."""
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         received = bytearray()
         # The one used last: its connection is the likeliest to be open.
@@ -308,7 +310,7 @@ class Endpoint:
         try:
             async with (
                 asyncio.timeout(self._timeout),
-                client.stream("POST", url, content=content.encode()) as response,
+                client.stream("POST", _url(url), content=content.encode()) as response,
             ):
                 async for piece in response.aiter_bytes():
                     received += piece
@@ -321,8 +323,7 @@ class Endpoint:
                 raise httpx.ReadTimeout(f"no whole reply within {self._timeout:g} s") from None
             raise
         self._idle.append(client)
-        headers = [(key, v) for key, v in response.headers.multi_items() if key not in _CODING]
-        return httpx.Response(response.status_code, headers=headers, content=bytes(received))
+        return response, bytes(received)
 
     def _new_client(self) -> httpx.AsyncClient:
         headers = {
@@ -334,9 +335,11 @@ class Endpoint:
         timeout = httpx.Timeout(self._timeout, connect=min(10.0, 0.9 * self._timeout))
         return httpx.AsyncClient(verify=_ssl_context(), headers=headers, timeout=timeout)
 
-    def _refuse(self, url: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
+    def _refuse(
+        self, url: str, response: httpx.Response, reply: dict[str, Any], text: str
+    ) -> NoReturn:
         """Raise what a refusal means, with its status and the endpoint's own words on one line."""
-        status, words = response.status_code, reply or response.text
+        status, words = response.status_code, reply or text
         error = reply.get("error")
         if response.is_success:  # some say in the body alone what the status should
             code = error.get("code") if isinstance(error, dict) else None
@@ -370,10 +373,10 @@ class Endpoint:
         return text.replace(self._key, "***") if self._key else text
 
 
-def _json_object(response: httpx.Response) -> dict[str, Any] | None:
-    """Return the object that a response holds; None where it holds something else."""
+def _json_object(content: bytes) -> dict[str, Any] | None:
+    """Return the object that a reply holds; None where it holds something else."""
     try:
-        body = response.json()
+        body = json.loads(content)
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None

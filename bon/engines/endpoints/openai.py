@@ -87,7 +87,7 @@ class OpenAIEngine(Engine):
         seeds = tuple(dict.fromkeys(request.seeds))
         if request.sampling.temperature == 0 and self.can.seed == "exact":
             seeds = seeds[:1]  # all samples would be the same one
-        base = self._key(request, body)
+        base = self._key(request, body) if budget().is_priced else ""
         keys = {seed: f"{base}:{seed}" for seed in seeds}
         replies = await budget().bought(keys.values())
         known = {seed: replies[key] for seed, key in keys.items() if key in replies}
@@ -265,8 +265,8 @@ class OpenAIEngine(Engine):
             ) -> Charge:
                 received, dollars = self._read(request, reply, seeds)
                 samples.update(received)
-                kept = {keys[seed]: json.dumps(asdict(s)) for seed, s in received.items()}
-                return Charge(dollars, kept)
+                paid = received.items() if budget().is_priced else ()
+                return Charge(dollars, {keys[seed]: json.dumps(asdict(s)) for seed, s in paid})
 
             most = self._most(request)
             reply = await self._endpoint.post("/chat/completions", request, most, book)
@@ -297,7 +297,7 @@ class OpenAIEngine(Engine):
 
     def _most(self, body: Mapping[str, Any]) -> float:
         """Return the most dollars that a request can cost."""
-        return budget().dollars(*most_tokens(body))
+        return budget().dollars(*most_tokens(body)) if budget().is_priced else 0.0
 
     def _usage(
         self, body: Mapping[str, Any], reply: Mapping[str, Any], completion: int

@@ -43,6 +43,8 @@ def read_usage(body: Mapping[str, Any], usage: Any, completion: int) -> Usage:
         reply += thought
     if received is not None and total is not None:
         reply = max(reply, total - prompt)
+    if max(prompt, reply) <= _BEYOND:
+        return Usage(prompt, reply, amiss)
     most_sent, most_received = most_tokens(body)
     if prompt > most_sent + _BEYOND or reply > most_received + _BEYOND:
         prompt, reply = min(prompt, most_sent), min(reply, most_received)

@@ -57,6 +57,11 @@ VERDICTS = {
 SCORES = {
     "pointwise": {"Fine.\nFinal Score: 85": 85.0, "**Final Score:** 7": 7.0, "None.": None},
     "pointwise-critic": {"Fine.\nScore: 40": 40.0, "Score: 140": None},
+    "pointwise-think": {
+        "<think>Not 2.</think>\n<answer>7</answer>": 7.0,
+        "<answer>12</answer>": None,
+        "<think>A 7.</think>": None,
+    },
     "listwise": {"1 and 3 agree.\nJudgement: 3": 3.0, "Judgment: 2": 2.0, "No idea": None},
 }
 TABLE_2 = [

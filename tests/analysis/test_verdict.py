@@ -23,10 +23,8 @@ from bon.analysis.results.phrasing import (
     bounded,
     chance,
     coefficient,
-    lost,
     percent,
     points,
-    share,
 )
 from bon.analysis.verdict.verdict import FEWEST, Axes, judge
 
@@ -375,22 +373,6 @@ def by_n(s, match, owner):
     at = {str(p.n): coefficient(p.pearson.value) for p in owner.points}
     assert at[match["n"]] == match["a"]
     assert match["b"] is None or at[match["m"]] == match["b"]
-
-
-@rule(
-    r"Choosing by .* gives (?P<picked>.*) on (?P<policy>.*?), (which is the|the) highest measured"
-    r"( is (?P<top>.*?))?\. Allowing .* the choice loses (?P<loss>.*?) and a random rewarder "
-    r"(?P<blind>.*?]?)\.( (?P<free>.*) gives (?P<better>.*%), more than .*)?"
-)
-def regret(s, match, owner):
-    loss = owner.shortlists[0].loss
-    assert match["picked"] == share(owner.picked)
-    assert [match["loss"], match["blind"]] == [lost(loss), lost(owner.blind)]
-    assert bool(match["top"]) == (not set(owner.picks) & set(owner.best))
-    assert not match["top"] or percent(owner.picked.value) != match["top"].split()[0]
-    assert loss.low <= loss.value + 1e-9
-    if match["better"]:
-        assert float(match["better"].rstrip("%")) >= 100 * owner.picked.value - 0.1
 
 
 @rule(r".* is right on (?P<a>\d+)% \[\d+, (?P<high>\d+)\] of the pairs of .*, less than chance: .*")

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from bon.analysis.auditing import agreement
-from bon.analysis.calibration import verdict_accuracy
+from bon.analysis.calibration import agreement, verdict_accuracy
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
 from bon.analysis.calibration.roc import auc
 from bon.analysis.decision.gate import against

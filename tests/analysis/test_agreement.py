@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bon.analysis.auditing.agreement import MISSING, alpha, percent
+from bon.analysis.calibration.agreement import MISSING, alpha, percent
 from bon.analysis.estimators.resampling import draw
 
 

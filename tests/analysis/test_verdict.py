@@ -612,14 +612,6 @@ def test_no_maker_and_equal_size_are_read_from_a_table():
     assert any(c.startswith("At equal size, r = ") for c in found.finding.caveats)
 
 
-def test_a_table_with_counts_is_read_with_as_many_draws_as_results_take():
-    """Its own draws are fewer than those of the options."""
-    frame = table().assign(macro_n=600, best_of_n_n=500)
-    (v,) = correlate_table(frame, Options()).verdicts
-    assert v.p_low is not None
-    assert 0 < v.reliability_x < 1
-
-
 def test_every_interval_of_a_table_has_the_level_that_is_asked_for():
     frame = table().assign(macro_n=600, best_of_n_n=500)
     narrow, wide = (correlate_table(frame, Options(**FAST, level=level)) for level in (0.8, 0.95))

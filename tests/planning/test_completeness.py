@@ -125,23 +125,17 @@ def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):
     assert "predict" not in again.stderr
 
 
-def test_one_error_is_not_complete(make_experiment, go):
-    experiment = make_experiment(cluster={"retries": 0})
-    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.05
+@pytest.mark.parametrize(("share", "limit"), [(0.05, 0), (0.3, 0.9)])
+def test_errors_within_the_limit_are_complete_and_counted(share, limit, make_experiment, go):
+    """The limit is 0 by default."""
+    cluster = {"retries": 0} | ({"max_error_share": limit} if limit else {})
+    experiment = make_experiment(cluster=cluster)
+    experiment["rewarders"][1]["engine_args"]["failure_rate"] = share
     directory = go(experiment)
-    assert finished(directory) is None
-    (problem,) = run_status(directory)["missing"]
-    assert re.fullmatch(
-        r"\d of \d+ judgements of critic are errors \(cluster.max_error_share is 0\)", problem
-    )
-
-
-def test_errors_within_the_limit_are_complete_and_counted(make_experiment, go):
-    experiment = make_experiment(cluster={"retries": 0, "max_error_share": 0.9})
-    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.3
-    directory = go(experiment)
-    assert finished(directory)
+    assert bool(finished(directory)) == bool(limit)
     assert run_status(directory)["models"][2]["errors"] > 0
+    line = r"\d of \d+ judgements of critic are errors \(cluster.max_error_share is 0\)"
+    assert all(re.fullmatch(line, problem) for problem in run_status(directory)["missing"])
 
 
 def test_a_failed_model_is_named(make_experiment, go):

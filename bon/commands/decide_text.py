@@ -241,8 +241,9 @@ def regrade_text(regraded: Regraded) -> str:
 def grader_text(check: GraderCheck) -> str:
     """Tabulate accuracies under the grader and corrected, after the errors of the grader."""
     sentence = (
-        f"Against {check.num_labelled} labels the grader finds {share(check.right_as_right)} of "
-        f"the right answers right and {share(check.wrong_as_wrong)} of the wrong ones wrong."
+        f"Against {check.num_labelled} labels ({percent(check.share_labelled)} of the answers) the "
+        f"grader finds {share(check.right_as_right)} of the right answers right and "
+        f"{share(check.wrong_as_wrong)} of the wrong ones wrong."
     )
     rows = [
         {

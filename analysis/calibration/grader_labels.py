@@ -60,7 +60,7 @@ def check_grader(
             bounds = resampling.quantiles(draws.means(values), options.level, n)
             low, high = (np.hypot(end - mean, [0, more]) for end in bounds)
             ends = np.clip([mean, mean - low, mean + high], 0, 1).T
-            two = [resampling.estimate(*end, n, "questions") for end in ends]
+            two = [resampling.estimate(v, a, b, n, "questions") for v, a, b in ends]
             row = CorrectedAccuracy(policy=name, rewarder=judge, graded=two[0], corrected=two[1])
             accuracies.append(row)
         right, good = graded >= RIGHT_FROM, label >= RIGHT_FROM

@@ -54,10 +54,6 @@ def test_bon_runs_as_a_module():
     assert output.strip() == f"bon {bon.__version__}"
 
 
-def test_version():
-    assert invoke("--version").output.strip() == f"bon {bon.__version__}"
-
-
 MODELS = ["torch", "transformers", "fastapi"]
 ANALYSIS = ["pandas", "scipy", "matplotlib"]
 

@@ -151,3 +151,16 @@ def test_the_verdict_depends_on_no_order_and_no_unit():
         update={"p_yes": pytest.approx(first.weakest.p_yes)}
     )
     assert accounts(x, y) == pytest.approx(accounts(10 * x + 3, 7 * y))
+
+
+def test_noise_never_says_no():
+    """Rewarders of one accuracy, measured on 60 items: nothing is known of r."""
+    words = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x, y = rng.binomial(60, 0.6, 30) / 60, rng.binomial(60, 0.5, 30) / 60
+        errors = [np.eye(30) * p * (1 - p) / 60 for p in (0.6, 0.5)]
+        verdict = judge(Axes(named(30), x, y, *errors))
+        words.append(verdict.word)
+    assert set(words) <= {"cannot tell", "perhaps"}
+    assert words.count("cannot tell") >= 38

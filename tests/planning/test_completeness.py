@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -144,28 +143,6 @@ def test_a_failed_model_is_named(make_experiment, go):
     directory = go(experiment)
     missing = run_status(directory)["missing"]
     assert missing[0].startswith("critic failed: ")
-
-
-def test_sigterm_is_one_line_and_a_code_of_its_own(make_experiment, tmp_path):
-    slow = "import time, pathlib; pathlib.Path('here').touch(); time.sleep(60)"
-    (tmp_path / "slow_rewarder.py").write_text(slow)
-    own = {"name": "slow", "kind": "python", "python": "slow_rewarder:Slow", "engine": "echo"}
-    experiment = make_experiment(rewarders=[own])
-    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
-    process = subprocess.Popen(
-        [BON, "run", "e.yaml"],
-        cwd=tmp_path,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    while not (tmp_path / "here").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.terminate()
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == ExitCode.TERMINATED == 143
-    assert (output, errors) == ("", "bon: stopped; the same command resumes from here\n")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,6 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
     "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
-    "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
     "trained": ("trained", ("policy",), {"": "arms"}, ""),
     "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
 }  # fmt: skip

@@ -1,9 +1,8 @@
 """The whole analysis, from a run's tables to its results, in reading order."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,7 +19,6 @@ from bon.analysis.correlation.power import needed
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
-from bon.analysis.decision.regret import decide
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
@@ -37,6 +35,7 @@ from bon.analysis.finding import study_description
 from bon.analysis.finding.verdict import find, reversed_scores
 from bon.analysis.results import (
     Comparison,
+    CorrelationByN,
     Options,
     Results,
     RuleSupport,
@@ -99,14 +98,15 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
 
     progress("larger studies")
     by_name = {p.study.pool.policy: p for p in policies}
-    rows: dict[str, list[Any]] = defaultdict(list)
-    for (label, m), c in zip(measured, correlations, strict=True):
-        if c.primary:
-            for name, values in _of_primary(label, m, by_name[label.policy], options):
-                rows[name] += _known(values)
+    curves: list[CorrelationByN | None] = []
+    for label, m in measured:
+        if label.primary:
+            policy = by_name[label.policy]
+            kept, replays = kept_questions(policy.study, label.leaks), policy.headline(m.names)
+            curves.append(by_n(label, m, replays, kept, level))
 
     counted = {b.pairs.name: len(b.pairs.frame) for b in benchmarks}
-    rows["needed"] = _known(
+    larger = _known(
         needed(v, len(tables.questions), counted[name]) for name, v in verdicts if v is not None
     )
 
@@ -127,7 +127,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
             verdicts,
             correlations,
             best,
-            rows["needed"],
+            larger,
             protocol,
             overlap=overlap,
             differing=[t.sentence for t in by_task if not t.agree],
@@ -140,27 +140,15 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         comparisons=tuple(comparisons),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
+        correlation_by_n=tuple(_known(curves)),
         verdicts=tuple(_known(v for _, v in verdicts)),
+        needed=tuple(larger),
         judging=judging,
         leaks=study_description.leaks(tables),
         completeness=tables.meta.get("completeness"),
         rules=tuple(reason for p in policies for reason in p.support),
         warnings=tuple(_warnings(run, studies, benchmarks)),
-        **{name: tuple(values) for name, values in rows.items()},
     )
-
-
-def _of_primary(
-    label: Label, m: Measured, policy: Policy, options: Options
-) -> Iterator[tuple[str, Iterable[Any]]]:
-    """Yield the fields of the results that a primary axis has."""
-    s, kept = policy.study, kept_questions(policy.study, label.leaks)
-    single, vote = (
-        float(s.replays[s.baselines[name]].at(s.n)[kept].mean()) for name in ("random", "majority")
-    )
-    free = {"A single response": single, "Majority vote": vote}
-    yield "decisions", [decide(label, m, options, free)]
-    yield "correlation_by_n", [by_n(label, m, policy.headline(m.names), kept, options.level)]
 
 
 def measured(data: Tables | Run, options: Options) -> list[tuple[Label, Measured]]:

@@ -71,23 +71,6 @@ def test_one_table_of_every_script(bench, monkeypatch, tmp_path, capfd):
     assert [line["exit"] for line in kept if "ran" in line] == [1, 0]
 
 
-def test_only_what_is_asked_for_runs(bench, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["bench", "--only", "good", "--out", str(tmp_path)])
-    assert bench.main() == 0
-    assert "before it failed" not in (tmp_path / "bench.md").read_text()
-
-
-def test_a_stopped_run_shows_what_it_has(bench, monkeypatch, tmp_path):
-    def stopped(script, command, kept):
-        bench.append(kept, {"what": "done", "unit": "s", "sides": []})
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(bench, "run", stopped)
-    monkeypatch.setattr(sys, "argv", ["bench", "--out", str(tmp_path)])
-    assert bench.main() == 130
-    assert "| done" in (tmp_path / "bench.md").read_text()
-
-
 def test_every_script_of_the_list_is_there(whole):
     for script in whole.SCRIPTS:
         assert (BENCH / f"bench_{script.name}.py").exists(), script.name

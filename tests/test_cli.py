@@ -10,7 +10,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import bon
-from bon.commands.main import PANELS, app, main
+from bon.commands.main import PANELS, app
 
 FIGURE = Path(__file__).parents[2] / "shared/data/published/vl_rewardbench_bon_figure.csv"
 
@@ -54,10 +54,6 @@ def test_bon_runs_as_a_module():
     assert output.strip() == f"bon {bon.__version__}"
 
 
-def test_version():
-    assert invoke("--version").output.strip() == f"bon {bon.__version__}"
-
-
 MODELS = ["torch", "transformers", "fastapi"]
 ANALYSIS = ["pandas", "scipy", "matplotlib"]
 
@@ -87,33 +83,6 @@ def test_what_is_started_imports_nothing_that_it_does_not_need_yet(started, heav
     code = f"import sys, {started}; print(sorted(set(sys.modules) & set({heavy})))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["run", "nothing.yaml"], "no file nothing.yaml -> check the path"),
-        (["status", "nowhere"], "no run in nowhere"),
-        (["report", "nowhere"], "no run in nowhere"),
-        (["export", "nowhere"], "no run in nowhere"),
-        (["correlate", "nothing.csv"], "nothing.csv"),
-        (["gate", "nowhere", "--min-gain", "0"], "no results.json -> bon report nowhere"),
-        (["gate", "nowhere", "--min-gain", "0", "--over", "vote"], "pass@1 or majority"),
-        (["compare", "nowhere", "nowhere"], "no results.json -> bon report nowhere"),
-        (["curate", "draw", "nowhere", "--out", "new"], "no run in nowhere"),
-        (["curate", "audit", "nowhere"], "no recipe.yaml -> bon curate draw RUN --out nowhere"),
-        (["list", "polices"], "policies"),
-    ],
-)
-def test_a_mistake_is_one_line_and_exit_code_2(arguments, line, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["bon", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2
-    assert line in error
-    assert error.count("\n") == 1
 
 
 def test_the_published_figure(tmp_path):

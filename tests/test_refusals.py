@@ -16,7 +16,6 @@ from bon.core.validation import MAX_MISTAKES, validate
 from bon.engines import build
 from bon.experiment import config
 from bon.experiment.cards import load_policy, load_rewarder
-from bon.experiment.overrides import override
 from bon.experiment.prompts import NAMES
 from bon.experiment.yamlfile import load_yaml, read_document
 from bon.rewarders.base import Item
@@ -116,14 +115,6 @@ def test_a_refusal_names_the_line_and_the_column_of_the_key(tmp_path):
         f"{file}:4:3: questions.limit: found 'none', expected a whole number from 1 to 10,000,000 "
         "-> for example `limit: 1`"
     )
-
-
-def test_what_the_command_line_set_is_named_as_such(tmp_path):
-    file = tmp_path / "e.yaml"
-    file.write_text("questions: {benchmark: mmmu_pro}\npolicies: [x]\n")
-    document = override(read_document(file), ["judging.design=knock"])
-    with pytest.raises(BonError, match=r"^--set judging\.design: judging\.design: found 'knock'"):
-        validate(config.Experiment, document.data, document.origin)
 
 
 def test_several_mistakes_are_said_at_once_but_not_all_of_many(tmp_path):

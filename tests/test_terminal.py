@@ -257,11 +257,6 @@ def test_results_fit_a_narrow_terminal(ran, ray_address, tmp_path):
     assert "arms/arms.yaml" in exported.screen
 
 
-def test_lists_break_no_word(tmp_path):
-    for row in bon("list", "rewarders", cwd=tmp_path).screen[1:-2]:
-        assert re.fullmatch(r"\S+ +\S+( +\S+)*", row), row
-
-
 def test_answers_are_imported(tmp_path):
     options = ["one", "two"]
     rows = [

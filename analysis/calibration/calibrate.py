@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from bon.analysis.auditing import agreement
 from bon.analysis.calibration import verdict_accuracy
+from bon.analysis.calibration.agreement import MISSING, agreement
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
 from bon.analysis.calibration.roc import auc
 from bon.analysis.decision.gate import against
@@ -130,13 +130,11 @@ def agreement_of(
     consensus = mean.round().where(mean != 0.5)
     if table.shape[1] < 2:
         return consensus, None
-    ratings = table.fillna(agreement.MISSING).to_numpy(dtype=np.int64)
+    ratings = table.fillna(MISSING).to_numpy(dtype=np.int64)
     draws = draw(len(table), options.draws, options.seed, "annotators")
+    equal, alpha = agreement(ratings, draws, options.level)
     return consensus, People(
-        num_annotators=table.shape[1],
-        num_items=int((table.notna().sum(axis=1) > 1).sum()),
-        agreement=agreement.percent(ratings, draws, options.level),
-        alpha=agreement.alpha(ratings, draws, options.level),
+        num_annotators=table.shape[1], num_items=equal.n, agreement=equal, alpha=alpha
     )
 
 

@@ -115,10 +115,18 @@ class Label:
 
 def difference_errors(draws: NDArray[np.floating]) -> Floats:
     """Return standard errors (R, R) of the paired differences between rows of draws (R, B)."""
+    covariance = covariance_of(draws)
+    if covariance is None:
+        return np.full((len(draws), len(draws)), np.nan)
+    return _of_differences(covariance)
+
+
+def covariance_of(draws: NDArray[np.floating]) -> Floats | None:
+    """Return the covariance (R, R) of draws (R, B), without those that lack a rewarder."""
     usable = np.isfinite(draws).all(axis=0)
     if usable.sum() < 2:
-        return np.full((len(draws), len(draws)), np.nan)
-    return _of_differences(np.cov(np.asarray(draws[:, usable], dtype=float)))
+        return None
+    return np.atleast_2d(np.cov(np.asarray(draws[:, usable], dtype=float)))
 
 
 def errors_of_means(values: Floats) -> Floats:
@@ -128,10 +136,9 @@ def errors_of_means(values: Floats) -> Floats:
     """
     if len(values) < 2:
         return np.full((values.shape[1], values.shape[1]), np.nan)
-    return _of_differences(np.cov(values.T) / len(values))
+    return _of_differences(np.atleast_2d(np.cov(values.T)) / len(values))
 
 
 def _of_differences(covariance: Floats) -> Floats:
-    covariance = np.atleast_2d(covariance)
     own = np.diag(covariance)
     return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * covariance, 0))

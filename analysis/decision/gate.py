@@ -4,6 +4,7 @@ from bon.analysis.results import Answer, Base, BestOfN, Estimate, Gate, Results
 from bon.analysis.results.phrasing import gains_over, points
 from bon.core.errors import BonError
 
+STILL = 1e-9  # scores that differ by less tie
 WORDS: dict[Base, str] = {"pass@1": "pass@1", "majority": "majority vote"}
 
 
@@ -35,9 +36,12 @@ def default_rewarder(results: Results, policy: str) -> str:
     rewarders = [b.rewarder for b in rows if b.rule != "baseline"]
     if len(rewarders) == 1:
         return rewarders[0]
-    for decision in results.decisions:
-        if decision.policy == policy and len(decision.picks) == 1:
-            return decision.picks[0]
+    for c in results.correlations:
+        if c.primary and c.policy == policy:
+            scores = {p.rewarder: p.x.value or 0.0 for p in c.points}
+            first = [n for n, score in scores.items() if score >= max(scores.values()) - STILL]
+            if len(first) == 1:
+                return first[0]
     raise BonError(
         f"no single rewarder is first on a benchmark for {policy}",
         f"name one: --rewarder {rewarders[0] if rewarders else 'NAME'}",

@@ -24,7 +24,6 @@ from bon.analysis.decision.pooled_studies import (
 from bon.analysis.results import (
     STRONG,
     Description,
-    Estimate,
     MetaAnalysis,
     OutcomeAgreement,
     Pool,
@@ -82,7 +81,7 @@ def pool(
                 outcomes=(a, b),
                 num_rewarders=len(s.x),
                 measured=float(np.corrcoef(s.x, s.y)[0, 1]),
-                r=_interval(s.likelihood, level, len(s.x)),
+                r=_of(s.likelihood).interval(level, len(s.x)),
             )
             for a, b, s in shared_outcomes(kept)
         ),
@@ -107,11 +106,11 @@ def _study(s: Study, level: float) -> PooledStudy:
         num_bases=len(set(s.bases)) - unknown,
         num_unknown=unknown,
         measured=float(np.corrcoef(s.x, s.y)[0, 1]),
-        r=_interval(s.likelihood, level, len(s.x)),
+        r=_of(s.likelihood).interval(level, len(s.x)),
         num_own=sum(s.own),
         without_own=None
         if others is None or others is s
-        else _interval(others.likelihood, level, len(others.x)),
+        else _of(others.likelihood).interval(level, len(others.x)),
     )
 
 
@@ -192,10 +191,10 @@ def mean_of(studies: Sequence[Study], level: float) -> PooledMean:
     error = 1 / np.sqrt(max(float(np.median([len(s.names) for s in studies])) - 3, 1))
     following = sum((w @ kernel for w, kernel in zip(joint, kernels, strict=True)), 0 * mean)
     return PooledMean(
-        mean=_interval(mean, level, k),
-        predicted=_interval(following @ _spread(error), level, k),
-        p_mean=Posterior(mean, CORRELATIONS, (1, 1)).above(STRONG),
-        p_next=Posterior(following, CORRELATIONS, (1, 1)).above(STRONG),
+        mean=_of(mean).interval(level, k),
+        predicted=_of(following @ _spread(error)).interval(level, k),
+        p_mean=_of(mean).above(STRONG),
+        p_next=_of(following).above(STRONG),
         between=float(joint.sum(axis=1) @ BETWEEN),
     )
 
@@ -209,10 +208,8 @@ def _spread(deviation: float) -> Floats:
     return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
 
 
-def _interval(probability: Floats, level: float, k: int) -> Estimate:
-    post, tail = Posterior(probability, CORRELATIONS, (1, 1)), (1 - level) / 2
-    low, middle, high = (post.quantile(q) for q in (tail, 0.5, 1 - tail))
-    return Estimate(value=middle, low=low, high=high, n=k, method="posterior")
+def _of(probability: Floats) -> Posterior:
+    return Posterior(probability, CORRELATIONS, (1, 1))
 
 
 def shared_errors(studies: Sequence[Study]) -> Floats:

@@ -180,7 +180,6 @@ def rewarders(
     for row in table.to_dict("records"):
         name = str(row["rewarder"])
         judgements = run.tables.judgements.iloc[run.rows.get(name, slice(0))]
-        tokens = _total(judgements["num_tokens"])
         seconds = _total(judgements["seconds"])
         size = pd.to_numeric(row["size"], errors="coerce")
         infos.append(
@@ -196,7 +195,6 @@ def rewarders(
                 seconds=seconds,
                 # Judgements taken from a run have their seconds.
                 imported=name in run.tables.meta.get("imported", ()) and not seconds,
-                tokens=None if tokens is None else int(tokens),
             )
         )
     listed = {info.rewarder for info in infos}

@@ -117,34 +117,19 @@ def find(
         )
     (benchmark, v), *others = verdicts
     rows = [c for c in correlations if c.primary and c.benchmark == benchmark]
-    general = [*filter(None, [overlap, *differing])]
-    if v is None:
-        reason = _reason(rows)
-        return Finding(
-            verdict="cannot tell",
-            sentence=f"Cannot tell: {reason}",
-            support=tuple(_others(others, correlations)),
-            caveats=(
-                *general,
-                *_about_choices(rows, correlations, best, protocol),
-            ),
-            benchmark=benchmark or None,
-            axis=rows[0].axis if rows else None,
-        )
-    policies = [c.policy for c in rows]
     return Finding(
-        verdict=v.word,
-        p_yes=v.p_yes,
-        sentence=sentence_of(v, policies),
-        support=(*_support(v, rows), *_others(others, correlations)),
+        verdict=v.word if v else "cannot tell",
+        p_yes=v.p_yes if v else None,
+        sentence=sentence_of(v, [c.policy for c in rows]) if v else f"Cannot tell: {_reason(rows)}",
+        support=(*(_support(v, rows) if v else ()), *_others(others, correlations)),
         caveats=(
-            *general,
-            *_caveats(v),
+            *filter(None, [overlap, *differing]),
+            *(_caveats(v) if v else ()),
             *_about_choices(rows, correlations, best, protocol),
         ),
         would_change=tuple(n.sentence for n in needed if n.benchmark == benchmark),
         benchmark=benchmark or None,
-        axis=v.axis,
+        axis=rows[0].axis if rows else None,
     )
 
 

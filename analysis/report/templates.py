@@ -54,7 +54,7 @@ def environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = "share percent difference loss coefficient bounded p_value count size duration chance"
+    filters = "share percent difference coefficient bounded p_value count size duration chance"
     env.filters.update(
         {name: getattr(text, name) for name in (*filters.split(), "money", "short")},
         names=partial(text.names, most=9),

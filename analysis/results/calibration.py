@@ -96,19 +96,13 @@ class CorrectedAccuracy(Record):
     rewarder: str
     graded: Estimate
     corrected: Estimate
-    difference: Estimate
 
 
 class GraderCheck(Record):
-    """A grader against labels of some answers: its errors, and accuracies without them.
-
-    `by_reader`: the share that is graded as labelled of the answers that a model has read.
-    """
+    """A grader against labels of some answers: its errors, and accuracies without them."""
 
     num_labelled: int
     share_labelled: float
     right_as_right: Estimate
     wrong_as_wrong: Estimate
     accuracies: tuple[CorrectedAccuracy, ...]
-    by_reader: Estimate | None = None
-    sentence: str

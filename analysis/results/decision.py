@@ -27,36 +27,6 @@ class Finding(Record):
     axis: str | None = None
 
 
-class Shortlist(Record):
-    """The rewarders with the highest benchmark scores, the best of which is then measured.
-
-    `loss`: regret of the best of them; `holds_best`: probability that the list holds the best
-    rewarder; `by_chance`: the same for a random list.
-    """
-
-    size: int
-    rewarders: tuple[str, ...]
-    loss: Estimate
-    holds_best: float
-    by_chance: float
-
-
-class Decision(PerAxis):
-    """Regret of choosing by the benchmark; `shortlists` begin with the single pick.
-
-    `best` is measured too high, being the highest of all. `blind` is the regret of a random
-    rewarder.
-    """
-
-    leaks: Leaks
-    picks: tuple[str, ...]
-    picked: Estimate
-    best: tuple[str, ...]
-    blind: Estimate
-    shortlists: tuple[Shortlist, ...]
-    sentence: str
-
-
 class Gate(Record):
     """`go` if the interval of the gain lies at or above `minimum`, `no-go` if all below."""
 

@@ -88,11 +88,6 @@ def difference(estimate: Estimate | None, digits: int = 1) -> str:
     return scaled(estimate, digits, sign=True)
 
 
-def loss(estimate: Estimate | None) -> str:
-    """A loss in points without a plus, for tables: 3.1 [1.0, 5.2]."""
-    return scaled(estimate)
-
-
 def gained(estimate: Estimate | None) -> str:
     """+3.2 points [+1.0, +5.4]."""
     return scaled(estimate, sign=True, unit=" points")
@@ -103,11 +98,6 @@ def gains_over(estimate: Estimate, base: str) -> str:
     falls = _ok(estimate.value) and estimate.value < 0
     verb, than = ("differs by", "from") if falls else ("gains", "over")
     return f"{verb} {gained(estimate)} {than} {base}"
-
-
-def lost(estimate: Estimate | None) -> str:
-    """A loss, unsigned unless it is a gain: 3.2 points [1.0, 5.4]."""
-    return scaled(estimate, unit=" points")
 
 
 def p_value(p: float | None) -> str:

@@ -36,7 +36,6 @@ class Results(Record):
     correlations: tuple[correlation.Correlation, ...] = ()
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
     verdicts: tuple[verdict.Verdict, ...] = ()
-    decisions: tuple[decision.Decision, ...] = ()
     by_task: tuple[decision.TaskReport, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()

@@ -109,7 +109,6 @@ class RewarderInfo(Record):
     num_judgements: int = 0
     cost: float | None = None
     seconds: float | None = None
-    tokens: int | None = None
 
 
 class JudgeCalls(Record):

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from bon.analysis.correlation.paired_accuracies import Label, Measured, mean_of, points_of
+from bon.analysis.correlation.paired_accuracies import (
+    Label,
+    Measured,
+    covariance_of,
+    mean_of,
+    points_of,
+)
 from bon.analysis.results import PolicyVerdict, Verdict
 from bon.analysis.verdict.verdict import GAP, Axes, judge, p_yes
-from bon.choosing.opinion import Floats
 
 
 def verdicts_of(
@@ -54,18 +57,10 @@ def axes_of(m: Measured) -> Axes:
         m.names,
         m.x,
         m.y,
-        None if m.x_draws is None else _covariance(m.x_draws),
-        None if m.y_draws is None else _covariance(m.y_draws),
+        None if m.x_draws is None else covariance_of(m.x_draws),
+        None if m.y_draws is None else covariance_of(m.y_draws),
         m.families,
         m.makers,
         m.covariates,
         m.covariate_names,
     )
-
-
-def _covariance(draws: np.ndarray) -> Floats | None:
-    """Return the covariance (R, R) of draws (R, B), without those that lack a rewarder."""
-    usable = np.isfinite(draws).all(axis=0)
-    if usable.sum() < 2:
-        return None
-    return np.atleast_2d(np.cov(np.asarray(draws[:, usable], dtype=float)))

@@ -21,6 +21,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special
 
+from bon.analysis.results import Estimate
 from bon.choosing.opinion import Floats, Ints
 
 CORRELATIONS = np.linspace(-0.99, 0.99, 67)
@@ -53,6 +54,11 @@ class Posterior:
     def quantile(self, level: float) -> float:
         """Return the r below which a share `level` of the posterior lies."""
         return float(np.interp(level, self._cumulative, _EDGES))
+
+    def interval(self, level: float, n: int = 0) -> Estimate:
+        """Return the median with the central interval, of n units."""
+        low, middle, high = (self.quantile(q) for q in ((1 - level) / 2, 0.5, (1 + level) / 2))
+        return Estimate(value=middle, low=low, high=high, n=n, method="posterior")
 
     def beats(self, gap: float) -> float:
         """Return P(a's true y exceeds b's), where a's measured x exceeds b's by `gap` SDs of x."""

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bon.analysis.results import Estimate, Options
+from bon.analysis.results import Options
 from bon.analysis.results.verdict import (
     HELD,
     PROBABLY,
@@ -136,7 +136,7 @@ def judge(axes: Axes, level: float = LEVEL, gap: float | None = GAP) -> Verdict 
         p_yes=read.p_yes,
         p_low=1 - post.above(STRONG) if counted else None,
         p_positive=post.above(0.0),
-        r=_interval(post, level),
+        r=post.interval(level),
         line=read.accounts.line,
         groups=read.accounts.groups,
         ceiling=read.accounts.ceiling,
@@ -201,16 +201,6 @@ def _word(axes: Axes, read: _Read, counted: bool, left: Sequence[Without | None]
     return "perhaps" if rises >= SURE and read.accounts.groups <= 0.5 else "cannot tell"
 
 
-def _interval(post: Posterior, level: float) -> Estimate:
-    tail = (1 - level) / 2
-    return Estimate(
-        value=post.quantile(0.5),
-        low=post.quantile(tail),
-        high=post.quantile(1 - tail),
-        method="posterior",
-    )
-
-
 def _makers(axes: Axes) -> list[str]:
     """Return the makers of several rewarders, without whom enough remain."""
     counts = {name: axes.makers.count(name) for name in dict.fromkeys(axes.makers) if name}
@@ -253,4 +243,4 @@ def adjusted_of(axes: Axes, level: float = LEVEL) -> Adjusted | None:
         return None
     names = tuple(n for n, v in zip(axes.covariate_names, varies, strict=True) if v)
     read = _read(part, part.covariates[:, varies])
-    return Adjusted(covariates=names, r=_interval(read.posterior, level), p_yes=read.p_yes)
+    return Adjusted(covariates=names, r=read.posterior.interval(level), p_yes=read.p_yes)

@@ -63,12 +63,12 @@ def draw(
 
 @curate.command()
 def audit(directory: Bench, as_json: options.Json = False) -> None:
-    """Audit labels, annotators and shortcuts, at any stage."""
+    """Audit labels and shortcuts, at any stage."""
     from bon.curating.audit import audit_text, write_audit
 
     bench = _open(directory)
     results = write_audit(bench)
-    emit(results, lambda: f"{audit_text(results)}\n{bench.audit_page}", as_json)
+    emit(results, lambda: f"{audit_text(results)}\n{bench.audit_path}", as_json)
 
 
 @curate.command()

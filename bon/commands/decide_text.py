@@ -240,6 +240,11 @@ def regrade_text(regraded: Regraded) -> str:
 
 def grader_text(check: GraderCheck) -> str:
     """Tabulate accuracies under the grader and corrected, after the errors of the grader."""
+    sentence = (
+        f"Against {check.num_labelled} labels ({percent(check.share_labelled)} of the answers) the "
+        f"grader finds {share(check.right_as_right)} of the right answers right and "
+        f"{share(check.wrong_as_wrong)} of the wrong ones wrong."
+    )
     rows = [
         {
             "policy": row.policy,
@@ -249,4 +254,4 @@ def grader_text(check: GraderCheck) -> str:
         }
         for row in check.accuracies
     ]
-    return f"{check.sentence}\n\n{show_listing(rows)}"
+    return f"{sentence}\n\n{show_listing(rows)}"

@@ -20,11 +20,9 @@ import yaml
 from pydantic import ValidationError
 
 import bon
-from bon.analysis.report.audit_page import audit_page
-from bon.analysis.results.audit import CurationAudit
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
-from bon.curating.audit import suspects
+from bon.curating.audit import CurationAudit
 from bon.curating.draw import STRATEGIES
 from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
@@ -213,11 +211,10 @@ class Freezing:
         for path in (bench.recipe_path, bench.proposal_path):
             if path.is_file():
                 shutil.copyfile(path, folder / path.name)
-        audit = self._anonymous_audit()
-        public = {item.id for item in bench.items if item.split == "public"}
-        shown = [suspect for suspect in suspects(bench, audit) if suspect.id in public]
+        here = str(bench.directory)  # no path of this machine is published
+        missing = tuple(line.replace(here, bench.name) for line in self.audit.missing)
+        audit = self.audit.model_copy(update={"missing": missing})
         write_atomic(folder / "audit.json", audit.model_dump_json(indent=1))
-        write_atomic(folder / "audit.html", audit_page(audit, shown))
         write_atomic(folder / "README.md", self._card(licence))
 
     def _card(self, licence: str) -> str:
@@ -236,7 +233,7 @@ class Freezing:
         override = f"\n**Frozen although the audit objected:** {self.anyway}\n"
         counts: Counter[Any] = Counter(item.strategy for item in items)
         lines = [*audit.findings, *audit.warnings]
-        lines[:0] = [] if audit.labels else ["No annotator has checked its labels."]
+        lines[:0] = [] if audit.answered else ["No annotator has checked its labels."]
         return _CARD.read_text("utf-8").format(
             metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
             name=self.bench.name,
@@ -257,19 +254,6 @@ class Freezing:
                 for part, name, licence in self.sources
             ),
         )
-
-    def _anonymous_audit(self) -> CurationAudit:
-        """The audit without annotators' names and paths of this machine."""
-        path = str(self.bench.directory)
-        missing = tuple(line.replace(path, self.bench.name) for line in self.audit.missing)
-        labels = self.audit.labels
-        if labels is not None:
-            annotators = tuple(
-                row.model_copy(update={"annotator": self._pseudonym(row.annotator)})
-                for row in labels.annotators
-            )
-            labels = labels.model_copy(update={"annotators": annotators})
-        return self.audit.model_copy(update={"missing": missing, "labels": labels})
 
 
 def _write_checksums(folder: Path) -> None:

@@ -1,19 +1,12 @@
-"""Label audit: consensus of annotators, their agreement, and how often they contradict labels."""
+"""Labels against annotators: their consensus, and the labels that it contradicts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 
-import numpy as np
-
-from bon.analysis.auditing import agreement
-from bon.analysis.estimators.resampling import Draws, draw_clusters, estimate, nothing, wilson
-from bon.analysis.results import Estimate, Options
-from bon.analysis.results.audit import Agreement, AnnotatorAudit, LabelAudit
 from bon.curating.items import CuratedItem
-from bon.curating.labelling.annotations import CANNOT, TIE, Annotation, current
+from bon.curating.labelling.annotations import CANNOT, Annotation, current
 from bon.curating.workbench import Workbench
 
 UNRESOLVED = "unresolved"
@@ -39,14 +32,10 @@ def contradicts(item: CuratedItem, outcome: str) -> bool | None:
 
 @dataclass(frozen=True)
 class Labelling:
-    """The items and their annotations.
-
-    usual: annotators per item; further ones adjudicate.
-    """
+    """The items and their annotations."""
 
     items: Sequence[CuratedItem]
     annotations: Sequence[Annotation]
-    usual: int
 
     @cached_property
     def by_key(self) -> dict[str, CuratedItem]:
@@ -86,86 +75,4 @@ class Labelling:
 
 def load_labelling(bench: Workbench) -> Labelling:
     """Return the items with the annotations that count."""
-    usual = bench.recipe.annotating.annotators_per_item
-    return Labelling(bench.items, current(bench.annotations_path), usual)
-
-
-def question_draws(
-    items: Sequence[CuratedItem], options: Options, label: str = "curated items"
-) -> Draws:
-    """Return bootstrap draws of items, clustered by question."""
-    _, clusters = np.unique([item.question for item in items], return_inverse=True)
-    stratum = np.zeros(len(items), dtype=np.int64)
-    return draw_clusters(clusters, stratum, options.draws, options.seed, label)
-
-
-def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
-    """Audit the labels against the annotations; None without annotations."""
-    if not labelling.answers:
-        return None
-    level, against = options.level, labelling.against
-    error = wilson(sum(against.values()), len(against), level)
-    count = Counter(labelling.outcomes.values())
-    rows = [row for rows in labelling.answers.values() for row in rows]
-    return LabelAudit(
-        items=len(labelling.items),
-        answered=len(labelling.answers),
-        decided=len(against),
-        ties=count[TIE],
-        cannot=count[CANNOT],
-        unresolved=tuple(k for k, outcome in labelling.outcomes.items() if outcome == UNRESOLVED),
-        error=error,
-        ceiling=_ceiling(error),
-        agreement=_agreement(labelling, options),
-        annotators=tuple(
-            _annotator(labelling, name, [row for row in rows if row.annotator == name], level)
-            for name in sorted({row.annotator for row in rows})
-        ),
-        contradicted=tuple(key for key, wrong in against.items() if wrong),
-    )
-
-
-def _ceiling(error: Estimate) -> Estimate:
-    """Observed accuracy of a perfect rewarder: a' = a(1 − e) + (1 − a)e with a = 1."""
-    if error.value is None or error.low is None or error.high is None:
-        return nothing()
-    return estimate(1 - error.value, 1 - error.high, 1 - error.low, error.n, error.method)
-
-
-def _agreement(labelling: Labelling, options: Options) -> Agreement | None:
-    """Agreement on items with independent answers: an adjudicator's would bias it."""
-    first = {key: rows[: labelling.usual] for key, rows in labelling.answers.items()}
-    first = {key: rows for key, rows in first.items() if len(rows) > 1}
-    if not first:
-        return None
-    names = sorted({row.annotator for rows in first.values() for row in rows})
-    codes: dict[str, int] = {}
-    table = np.full((len(first), len(names)), agreement.MISSING)
-    for index, rows in enumerate(first.values()):
-        for row in rows:
-            if row.choice != CANNOT:
-                code = codes.setdefault(row.choice, len(codes))
-                table[index, names.index(row.annotator)] = code
-    draws = question_draws([labelling.by_key[key] for key in first], options, "annotated items")
-    return Agreement(
-        items=len(first),
-        percent=agreement.percent(table, draws, options.level),
-        alpha=agreement.alpha(table, draws, options.level),
-    )
-
-
-def _annotator(
-    labelling: Labelling, name: str, rows: Sequence[Annotation], level: float
-) -> AnnotatorAudit:
-    seconds = [row.seconds for row in rows if row.seconds is not None]
-    count = Counter(row.choice for row in rows)
-    said = (contradicts(labelling.by_key[row.item], row.choice) for row in rows)
-    wrong = [value for value in said if value is not None]
-    return AnnotatorAudit(
-        annotator=name,
-        answers=len(rows),
-        ties=count[TIE],
-        cannot=count[CANNOT],
-        seconds=median(seconds) if seconds else None,
-        against_label=wilson(sum(wrong), len(wrong), level),
-    )
+    return Labelling(bench.items, current(bench.annotations_path))

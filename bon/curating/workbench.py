@@ -21,7 +21,6 @@ class Workbench:
         self.pairs_path = directory / "pairs.parquet"  # the items as preference pairs
         self.annotations_path = directory / "annotations.sqlite"
         self.audit_path = directory / "audit.json"
-        self.audit_page = directory / "audit.html"
 
     @cached_property
     def recipe(self) -> Curation:

@@ -40,7 +40,6 @@ from bon.policies.extractors import (
 from bon.running.reporting import open_run, read_results
 from bon.storage.store import Store
 from bon.work.imported_cards import is_run
-from bon.work.reading import ASKED
 from bon.work.run_tables import run_tables
 
 ENDING = 160
@@ -236,7 +235,5 @@ def against_labels(directory: Path, table: pd.DataFrame) -> GraderCheck:
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
         run = read(run_tables(setup, store))
-        asked = store.query(ASKED, (setup.reader.spec,)) if setup.reader else ()
     picks = as_picks(choices(run, results))
-    by_reader = {f"{item}/{text}" for item, text in asked}
-    return check_grader(run.pools, picks, labels, known, results.options, by_reader)
+    return check_grader(run.pools, picks, labels, known, results.options)

@@ -13,7 +13,6 @@ from synthetic import analyse, synthetic_tables
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.picks import as_picks, choices
-from bon.analysis.finding.first_page import first_page
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse as analyse_tables
 from bon.choosing import tournaments
@@ -419,15 +418,3 @@ def test_axes_that_are_one_are_one_row(axis):
 def test_an_unknown_option_is_refused():
     with pytest.raises(ValidationError):
         Options(drawz=100)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_doing_nothing_is_part_of_the_decision(sign):
-    tables = synthetic_tables(16, num_questions=200, num_pairs=300, link=1.0 * sign, seed=3)
-    tables.rewarders["family"] = tables.rewarders["rewarder"]
-    results = analyse_tables(tables, Options(draws=100))
-    (decision,), free = results.decisions, results.policies[0].majority_without_leaks.value
-    instead = f"Majority vote gives {100 * free:.1f}%, more than the choice, at no cost."
-    assert decision.sentence.endswith(instead) == (free > decision.picked.value) == (sign < 0)
-    page = first_page(results)
-    assert page.answer.startswith(("Yes", "Probably")) == (sign > 0)

@@ -88,12 +88,15 @@ def test_a_real_process_tells_a_pipeline(run):
 
 
 def test_without_a_name_it_is_the_benchmarks_pick(results):
-    picks = {d.policy: d.picks for d in results.decisions}
-    assert {one.policy: (one.rewarder,) for one in gate(results, 0)} == picks
+    primary = [c for c in results.correlations if c.primary]
+    picks = {c.policy: max(c.points, key=lambda p: p.x.value).rewarder for c in primary}
+    assert {one.policy: one.rewarder for one in gate(results, 0)} == picks
+    tie = {"x": Estimate(value=1.0)}
     tied = results.model_copy(
         update={
-            "decisions": tuple(
-                d.model_copy(update={"picks": ("x", "y")}) for d in results.decisions
+            "correlations": tuple(
+                c.model_copy(update={"points": tuple(p.model_copy(update=tie) for p in c.points)})
+                for c in primary
             )
         }
     )

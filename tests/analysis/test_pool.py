@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from scipy import integrate, stats
+from scipy import stats
 from synthetic import analyse, synthetic_tables
 from typer.testing import CliRunner
 
 from bon.analysis import plots
-from bon.analysis.decision.meta_analysis import OWN, PRIOR_SCALE, mean_of, pool
+from bon.analysis.decision.meta_analysis import OWN, mean_of, pool
 from bon.analysis.decision.pooled_studies import (
     Study,
     kind_of,
@@ -113,29 +113,6 @@ def test_metafors_published_example_comes_out(monkeypatch):
     assert found.mean.low == pytest.approx(np.tanh(0.0881), abs=0.015)
     assert found.mean.high == pytest.approx(np.tanh(0.2118), abs=0.015)
     assert found.between == pytest.approx(0.0901, abs=0.03)
-
-
-@pytest.mark.parametrize("z", [(0.9, 0.4, 1.3), (0.2, -0.5, 1.0, 0.8, 0.6), (0.7, 0.7)])
-def test_the_grid_equals_numeric_integration(monkeypatch, z):
-    """Of the posterior of mean and deviation, each by scipy's quadrature."""
-    unrelated(monkeypatch)
-    errors = np.linspace(0.3, 0.5, len(z))
-
-    def density(mean, between):
-        variance = errors**2 + between**2
-        like = np.prod(stats.norm.pdf(z, mean, np.sqrt(variance)))
-        # a uniform mean of r has this density on Fisher's scale
-        return like * (1 - np.tanh(mean) ** 2) * np.exp(-0.5 * (between / PRIOR_SCALE) ** 2)
-
-    def inner(mean):
-        return integrate.quad(lambda b: density(mean, b), 0, 2)[0]
-
-    grid = np.linspace(-2.6, 2.6, 261)
-    mass = np.cumsum([inner(m) for m in grid])
-    expected = [np.tanh(np.interp(q, mass / mass[-1], grid)) for q in (0.025, 0.5, 0.975)]
-    found = pooled([with_likelihood(v, e, 10) for v, e in zip(z, errors, strict=True)]).mean
-    # the grid ends at r = .99: a wide spread between studies is cut there
-    assert (found.low, found.value, found.high) == pytest.approx(expected, abs=0.035)
 
 
 def test_copies_say_no_more_than_one():

@@ -241,12 +241,6 @@ def test_a_reversed_reward_model_is_named():
     assert leaderboards(turned)[-1] == line
 
 
-def test_errors_of_one_run_add_up_and_those_of_two_do_not():
-    e = Estimate(value=0.1, low=0.0, high=0.2)
-    assert _mean([(0, e), (0, e)], 1.96).high == pytest.approx(0.2)
-    assert _mean([(0, e), (1, e)], 1.96).high == pytest.approx(0.1 + 0.1 / np.sqrt(2))
-
-
 def test_the_command_its_figure_and_its_refusals(runs, tmp_path):
     for name, results in runs:
         (tmp_path / name).mkdir()

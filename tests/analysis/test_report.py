@@ -491,7 +491,6 @@ def test_numbers_as_text():
     assert fmt.difference(Estimate(value=-0.031, low=-0.05, high=0.01)) == "−3.1 [−5.0, +1.0]"
     assert fmt.difference(Estimate(value=-0.0001)) == "0.0"
     assert fmt.gained(e) == "+47.2 points [+43.1, +51.0]"
-    assert fmt.lost(e) == "47.2 points [43.1, 51.0]"
     assert fmt.bounded(Estimate(value=0.946, low=-0.61, high=1.0)) == ".95 [−.61, 1.00]"
     assert fmt.share(Estimate(value=None)) == fmt.share(None) == "–"
     assert fmt.percent(float("nan")) == "–"

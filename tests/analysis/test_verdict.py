@@ -23,10 +23,8 @@ from bon.analysis.results.phrasing import (
     bounded,
     chance,
     coefficient,
-    lost,
     percent,
     points,
-    share,
 )
 from bon.analysis.verdict.verdict import FEWEST, Axes, judge
 
@@ -377,22 +375,6 @@ def by_n(s, match, owner):
     assert match["b"] is None or at[match["m"]] == match["b"]
 
 
-@rule(
-    r"Choosing by .* gives (?P<picked>.*) on (?P<policy>.*?), (which is the|the) highest measured"
-    r"( is (?P<top>.*?))?\. Allowing .* the choice loses (?P<loss>.*?) and a random rewarder "
-    r"(?P<blind>.*?]?)\.( (?P<free>.*) gives (?P<better>.*%), more than .*)?"
-)
-def regret(s, match, owner):
-    loss = owner.shortlists[0].loss
-    assert match["picked"] == share(owner.picked)
-    assert [match["loss"], match["blind"]] == [lost(loss), lost(owner.blind)]
-    assert bool(match["top"]) == (not set(owner.picks) & set(owner.best))
-    assert not match["top"] or percent(owner.picked.value) != match["top"].split()[0]
-    assert loss.low <= loss.value + 1e-9
-    if match["better"]:
-        assert float(match["better"].rstrip("%")) >= 100 * owner.picked.value - 0.1
-
-
 @rule(r".* is right on (?P<a>\d+)% \[\d+, (?P<high>\d+)\] of the pairs of .*, less than chance: .*")
 def reversed_scores(s, match, owner):
     assert int(match["a"]) <= int(match["high"]) <= 50
@@ -628,14 +610,6 @@ def test_no_maker_and_equal_size_are_read_from_a_table():
     assert v.adjusted.covariates == ("size",)
     assert v.adjusted.p_yes < PROBABLY <= v.p_yes
     assert any(c.startswith("At equal size, r = ") for c in found.finding.caveats)
-
-
-def test_a_table_with_counts_is_read_with_as_many_draws_as_results_take():
-    """Its own draws are fewer than those of the options."""
-    frame = table().assign(macro_n=600, best_of_n_n=500)
-    (v,) = correlate_table(frame, Options()).verdicts
-    assert v.p_low is not None
-    assert 0 < v.reliability_x < 1
 
 
 def test_every_interval_of_a_table_has_the_level_that_is_asked_for():

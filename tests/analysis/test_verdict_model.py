@@ -164,36 +164,3 @@ def test_noise_never_says_no():
         words.append(verdict.word)
     assert set(words) <= {"cannot tell", "perhaps"}
     assert words.count("cannot tell") >= 38
-
-
-def test_an_axis_without_counts_never_gives_a_no_that_its_noise_could_explain():
-    rng = np.random.default_rng(5)
-    x, y = rng.binomial(300, 0.6, 20) / 300, rng.binomial(300, 0.5, 20) / 300
-    assert judge(Axes(named(20), x, y)).word == "cannot tell"
-
-
-def test_no_single_rewarder_and_no_single_maker_carries_a_yes():
-    rng = np.random.default_rng(8)
-    # A maker's own ladder on the line, and others without association.
-    ladder = np.linspace(-1.5, 1.5, 10)
-    others = rng.normal(size=(2, 7)) * 0.4
-    x, y = np.append(ladder, others[0]), np.append(ladder + 0.05 * rng.normal(size=10), others[1])
-    x, y = 0.6 + 0.05 * x, 0.5 + 0.05 * y
-    alone = judge(Axes(named(17), x, y))
-    makers = ("lab",) * 10 + tuple("abcdefg")
-    found = judge(Axes(named(17), x, y, makers=makers))
-    assert found.weakest_maker.left_out == "lab"
-    assert found.weakest_maker.p_yes < 0.8
-    assert found.word != "yes"
-    assert alone.weakest_maker is None
-
-
-def test_what_size_explains_is_no_prediction():
-    rng = np.random.default_rng(4)
-    size = np.linspace(-1.5, 1.5, 20)
-    x, y = (0.6 + 0.05 * (size + 0.3 * rng.normal(size=20)) for _ in range(2))
-    found = judge(Axes(named(20), x, y, covariates=size[:, None], covariate_names=("size",)))
-    assert found.p_yes > 0.8
-    assert found.adjusted.p_yes < 0.3
-    assert found.adjusted.r.low < 0 < found.adjusted.r.high
-    assert found.adjusted.covariates == ("size",)

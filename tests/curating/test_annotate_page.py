@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from bon.core.errors import BonError
-from bon.curating.audit import write_audit
 from bon.curating.labelling.annotations import current, history
 from bon.service.pages.annotate import RESERVED, tag_letters
 from bon.service.settings import Settings, read_settings
@@ -226,23 +225,3 @@ def test_a_token_s_owner_is_the_annotator_and_roles_hold(tmp_path, bench):
         assert home.url.path == "/annotate"
         assert "/validations" not in home.text
         assert "/annotate/shapes" in home.text
-
-
-def test_the_audit_is_shown_to_those_who_may_see_labels(tmp_path, bench):
-    with idle_of(tmp_path, auth=True) as client:
-        service = client.app.state.service
-        headers = {
-            role: {"authorization": f"Bearer {service.tokens.add(role, role)}"}
-            for role in ("annotate", "read", "submit")
-        }
-        path = "/annotate/shapes/audit"
-        assert client.get(path, headers=headers["read"]).status_code == 404
-        write_audit(bench)
-        for role, status in (("annotate", 403), ("read", 200), ("submit", 200)):
-            assert client.get(path, headers=headers[role]).status_code == status
-        answer = client.get(path, headers=headers["read"])
-        assert "sandbox" in answer.headers["content-security-policy"]
-        assert "shapes" in answer.text
-        for role, linked in (("annotate", False), ("submit", True)):
-            listed = client.get("/annotate", headers=headers[role] | HTML).text
-            assert (f'href="{path}"' in listed) == linked

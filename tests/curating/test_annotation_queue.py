@@ -1,9 +1,7 @@
-"""People with a known error rate at a queue: who is asked what, and what the audit makes of it."""
+"""People with a known error rate at a queue: who is asked what."""
 
 import pytest
 
-from bon.analysis.results import Options
-from bon.curating.label_audit import label_audit, load_labelling
 from bon.curating.labelling.annotation_queue import (
     LEASE_SECONDS,
     AnnotationQueue,
@@ -22,7 +20,7 @@ def stated(item, annotator, choice):
     return Submission(event=f"{annotator}-{item.id}", item=item.key, choice=said, seconds=4.0)
 
 
-def test_the_audit_finds_error_rates_and_a_third_settles(tmp_path):
+def test_a_third_is_asked_where_two_differ(tmp_path):
     bench = make_bench(tmp_path / "shapes", pairs=50, images=0)
     queue = AnnotationQueue(bench.directory)
     said = {}
@@ -34,12 +32,6 @@ def test_the_audit_finds_error_rates_and_a_third_settles(tmp_path):
     assert len(said["ann"]) == len(said["bob"]) == 50
     apart = {key for key in said["ann"] if said["ann"][key] != said["bob"][key]}
     assert said["cem"].keys() == apart
-    audit = label_audit(load_labelling(bench), Options())
-    # Half of the errors are ties, which contradict no label.
-    planted = (ERROR_RATE / 2) / (1 - ERROR_RATE / 2)
-    for one in audit.annotators:
-        assert one.answers == len(said[one.annotator])
-        assert one.against_label.low < planted < one.against_label.high
     assert queue.progress("ann").complete == 50
 
 

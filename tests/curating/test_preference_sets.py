@@ -78,8 +78,7 @@ def test_they_are_labelled_audited_frozen_and_judged(sets, tmp_path):
     audit = curate("audit", out)
     assert audit.exit_code == 0, audit.output
     found = write_audit(bench)
-    assert found.labels is not None
-    assert found.labels.contradicted == (wrong.key,)
+    assert found.contradicted == (wrong.key,)
     done = Freezing(bench, "1", private=True, anyway="it is a test").write()
     assert (done.public, sum(done.left_out.values())) == (29, 1)
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=done.folder, check=True)

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -125,23 +124,17 @@ def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):
     assert "predict" not in again.stderr
 
 
-def test_one_error_is_not_complete(make_experiment, go):
-    experiment = make_experiment(cluster={"retries": 0})
-    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.05
+@pytest.mark.parametrize(("share", "limit"), [(0.05, 0), (0.3, 0.9)])
+def test_errors_within_the_limit_are_complete_and_counted(share, limit, make_experiment, go):
+    """The limit is 0 by default."""
+    cluster = {"retries": 0} | ({"max_error_share": limit} if limit else {})
+    experiment = make_experiment(cluster=cluster)
+    experiment["rewarders"][1]["engine_args"]["failure_rate"] = share
     directory = go(experiment)
-    assert finished(directory) is None
-    (problem,) = run_status(directory)["missing"]
-    assert re.fullmatch(
-        r"\d of \d+ judgements of critic are errors \(cluster.max_error_share is 0\)", problem
-    )
-
-
-def test_errors_within_the_limit_are_complete_and_counted(make_experiment, go):
-    experiment = make_experiment(cluster={"retries": 0, "max_error_share": 0.9})
-    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.3
-    directory = go(experiment)
-    assert finished(directory)
+    assert bool(finished(directory)) == bool(limit)
     assert run_status(directory)["models"][2]["errors"] > 0
+    line = r"\d of \d+ judgements of critic are errors \(cluster.max_error_share is 0\)"
+    assert all(re.fullmatch(line, problem) for problem in run_status(directory)["missing"])
 
 
 def test_a_failed_model_is_named(make_experiment, go):
@@ -150,28 +143,6 @@ def test_a_failed_model_is_named(make_experiment, go):
     directory = go(experiment)
     missing = run_status(directory)["missing"]
     assert missing[0].startswith("critic failed: ")
-
-
-def test_sigterm_is_one_line_and_a_code_of_its_own(make_experiment, tmp_path):
-    slow = "import time, pathlib; pathlib.Path('here').touch(); time.sleep(60)"
-    (tmp_path / "slow_rewarder.py").write_text(slow)
-    own = {"name": "slow", "kind": "python", "python": "slow_rewarder:Slow", "engine": "echo"}
-    experiment = make_experiment(rewarders=[own])
-    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
-    process = subprocess.Popen(
-        [BON, "run", "e.yaml"],
-        cwd=tmp_path,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    while not (tmp_path / "here").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.terminate()
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == ExitCode.TERMINATED == 143
-    assert (output, errors) == ("", "bon: stopped; the same command resumes from here\n")
 
 
 @pytest.mark.parametrize(

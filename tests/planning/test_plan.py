@@ -279,19 +279,6 @@ def test_names_and_paths(tmp_path):
         find_experiment(Path("papr"))
 
 
-def test_the_command(make_experiment, tmp_path):
-    import yaml
-
-    file = tmp_path / "e.yaml"
-    file.write_text(yaml.safe_dump(make_experiment()))
-    shown = CliRunner().invoke(app, ["plan", str(file), "--json"])
-    assert shown.exit_code == 0
-    found = json.loads(shown.output)
-    assert found["questions"]["count"] == 12
-    assert found["rewarders"][0]["to_do"] == 12 * 12 + 18
-    assert "assumptions" in found
-
-
 WRONG = {
     "gzip read as lines": ({"questions": "gzip"}, "compressed by gzip"),
     "a file of pairs as questions": ({"questions": "pairs"}, "no column for question"),
@@ -337,13 +324,6 @@ def test_a_plan_fits_80_columns_and_says_what_it_does_not_know(make_experiment, 
     for name in (str(file), "reproduce-24gb"):
         printed = CliRunner().invoke(app, ["plan", name]).stdout
         assert max(map(len, printed.splitlines())) <= 80
-
-
-def test_a_list_keeps_to_the_width_when_piped(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    printed = CliRunner().invoke(app, ["list", "rewarders"]).stdout
-    assert max(map(len, printed.splitlines())) <= 100
-    assert "qwen2.5-vl-7b-judge  " in printed
 
 
 def test_the_copy_in_a_run_is_planned_where_the_run_started(make_experiment, go, tmp_path):

@@ -146,6 +146,9 @@ def test_labels_of_answers_correct_the_grader(study, go, tmp_path):
     check = json.loads(result.stdout)
     assert check["right_as_right"]["value"] == check["wrong_as_wrong"]["value"] == 1
     assert {row["rewarder"] for row in check["accuracies"]} == {"pass@1", "judge", "critic", "head"}
-    assert all(abs(row["difference"]["value"]) < 1e-9 for row in check["accuracies"])
+    assert all(
+        row["graded"]["value"] == pytest.approx(row["corrected"]["value"])
+        for row in check["accuracies"]
+    )
     result = CliRunner().invoke(app, ["regrade", str(table), "--labels", str(table)])
     assert "--labels corrects the accuracies of one run" in str(result.exception)

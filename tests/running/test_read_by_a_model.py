@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -19,7 +18,6 @@ from bon.core.errors import BonError
 from bon.core.records import Question
 from bon.graders import grades_of
 from bon.planning.plan import make_plan
-from bon.running.regrade import against_labels
 from bon.running.reporting import open_run, read_results, report_run
 from bon.running.runner import make_sources
 from bon.running.start import start
@@ -151,17 +149,6 @@ def test_a_model_is_asked_for_what_no_rule_reads_once(study, go, tmp_path):
     assert policy.unparsed.value == pytest.approx(1 / 4)
     assert any("reader" in line for line in results.warnings)
     assert any(cost.model == "reader" for cost in results.costs)
-    with Store(directory, readonly=True) as store:
-        spec = setup.policies[0].spec
-        rows = [row for q in store.questions() for row in store.candidates(spec, q.key)]
-    right = {f"{row.question}/{row.text_key}": int(row.answer == "100") for row in rows}
-    table = pd.DataFrame({"item": list(right), "label": list(right.values())})
-    table = table.assign(annotator="a", probability=float("nan"))
-    check = against_labels(directory, table)
-    assert check.by_reader is not None
-    assert check.by_reader.n == 2 * ITEMS
-    graded_right = ITEMS // 2
-    assert check.by_reader.value == pytest.approx(1 - (graded_right - 1) / (2 * ITEMS))
 
 
 @pytest.mark.ray

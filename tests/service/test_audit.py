@@ -173,9 +173,7 @@ def test_a_stranger_cannot_tell_which_names_exist(server):
         for prefix in ("/validations", "/v1/validations")
         for part in ("", "/report", "/results", "/log", "/tables/{table}")
     ]
-    templates += [
-        f"/annotate/{{name}}{part}" for part in ("", "/audit", "/next", "/images/{image}")
-    ]
+    templates += [f"/annotate/{{name}}{part}" for part in ("", "/next", "/images/{image}")]
     templates += ["/reports/{key}/" + "0" * 64 + "/report.html"]
     for template in templates:
         for method in ("GET", "HEAD", "POST", "DELETE"):

@@ -111,14 +111,12 @@ def prepared(
 def report(bench: Workbench, planted: set[str], answers: int, erred: int) -> None:
     """What was planted, beside what the audit says."""
     found = write_audit(bench)
-    labels = found.labels
-    assert labels is not None
-    contradicted = set(labels.contradicted)
+    contradicted = set(found.contradicted)
     print(f"annotators erred in {erred} of {answers} answers ({erred / answers:.1%})")
     print(
         f"labels turned around: {len(planted)} of {found.items} ({len(planted) / found.items:.1%})"
     )
-    print(f"  audit: {said(labels.error)}")
+    print(f"  audit: {said(found.label_error)}")
     print(f"contradicted: {len(contradicted)} items, {len(contradicted & planted)} of them turned")
 
 

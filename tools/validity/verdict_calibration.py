@@ -5,7 +5,6 @@ bootstrap draws of a run (`bon demo --out RUN`), or without one those of simulat
 """
 
 import sys
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -13,7 +12,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from bon.analysis.correlation.paired_accuracies import mean_of
-from bon.analysis.decision import meta_analysis, regret
+from bon.analysis.decision import meta_analysis
 from bon.analysis.decision.pooled_studies import Study
 from bon.analysis.estimators.resampling import draw
 from bon.analysis.results import Options
@@ -22,33 +21,9 @@ from bon.analysis.verdict.posterior import error_variance, posterior
 from bon.api import Run
 from bon.choosing.opinion import Floats
 from tools.validity.populations import SPREAD_X, answers
-from tools.validity.verdict_rates import (
-    PAIRS,
-    SPREADS,
-    Draw,
-    ceiling,
-    groups,
-    heavy,
-    normal,
-    right_or_wrong,
-    true_accuracy,
-)
 
 STUDIES, SIZES, BINS = 400, (8, 14), 10
 PARTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.001)
-
-
-LOSSES: tuple[tuple[str, Draw, int], ...] = tuple(
-    (name, population, questions)
-    for name, population in (
-        *((f"{n}, r = {r:g}", partial(normal, n=n, r=r)) for n in (3, 5, 14, 30)
-          for r in (0.0, 0.5, 0.9)),
-        ("14, heavy tails, r = 0.9", partial(heavy, n=14, r=0.9)),
-        ("4 of 14 broken, 5 SD below", partial(groups, sizes=(4, 10), gap=5.0, declared=False)),
-        ("14, flat above the middle", partial(ceiling, n=14)),
-    )
-    for questions in (100, 500)
-)  # fmt: skip
 
 
 class Errors(NamedTuple):
@@ -117,28 +92,6 @@ def calibration(e: Errors, n: int, studies: int) -> tuple[Floats, Floats, dict[f
     return at, np.array(pairs, float).reshape(-1, 2), covers
 
 
-def loss_row(name: str, draw_qualities: Draw, questions: int, studies: int) -> str:
-    """Return a row: how often the interval of the loss covers it, and the pick is the best one."""
-    found = []
-    for seed in range(studies):
-        rng = np.random.default_rng([seed, questions, *name.encode()])
-        x, y, _ = draw_qualities(rng)
-        score = right_or_wrong(rng, x * SPREADS[0], PAIRS).mean(axis=0)
-        right, truth = right_or_wrong(rng, y * SPREADS[1], questions), true_accuracy(y * SPREADS[1])
-        draws = draw(questions, 500, seed, "questions").means(right)
-        true = regret.true_accuracies(score, right.mean(axis=0), draws, seed)
-        pick = int(np.argmax(score))
-        losses, loss = true.max(axis=0) - true[pick], float(truth.max() - truth[pick])
-        e = regret.loss_from(losses, questions, 0.95)
-        low, high = cast(float, e.low), cast(float, e.high)
-        held = low - 1e-9 <= loss <= high + 1e-9
-        found.append(
-            (held, high - low, loss, cast(float, e.value), loss <= 0, np.mean(losses <= 0))
-        )
-    cells = " | ".join(f"{v:.3f}" for v in np.mean(found, axis=0))
-    return f"| {name} | {questions} | {cells} |"
-
-
 def pooled_coverage(n: int, r: float, shared: float, studies: int) -> float:
     """Return how often the 95% interval of two policies' mean r covers their common value.
 
@@ -193,13 +146,6 @@ def page(errors: Errors, studies: int = STUDIES, source: str = "simulated answer
         mean, seen = part.mean(axis=0)
         lines.append(f"| {low:g} to {min(high, 1):g} | {len(part)} | {mean:.3f} | {seen:.3f} |")
     lines += [
-        "",
-        "Loss by choosing by the benchmark, of simulated rewarders:",
-        "",
-        "| rewarders | questions | 95% covers | width | loss | its mean estimate | pick is best | "
-        "predicted |",
-        "|" + " --- |" * 8,
-        *(loss_row(*cell, studies) for cell in LOSSES),
         "",
         "Two policies that share rewarders: 95% intervals of the common r.",
         "",

@@ -22,10 +22,9 @@ from bon.curating.labelling.annotation_queue import (
     shown_order,
 )
 from bon.curating.workbench import open_workbench
-from bon.service.api.common import Reader, require
+from bon.service.api.common import require
 from bon.service.errors import ApiError, no_token
 from bon.service.pages.render import page
-from bon.service.pages.reports import sandboxed
 from bon.service.server.access import Identity
 from bon.service.server.logs import name_folder, public_text
 from bon.service.settings import Settings
@@ -107,20 +106,17 @@ class Annotation(AnnotatorName, Submission):
 
 
 @router.get("/annotate")
-def annotate_list(request: Request, identity: Annotator) -> Response:
-    """The benchmarks to annotate, with audits for those who may see labels."""
+def annotate_list(request: Request, _: Annotator) -> Response:
+    """The benchmarks to annotate."""
     queues: AnnotationQueues = request.app.state.annotation_queues
     benches: list[tuple[str, Progress | None, str]] = []
-    audited: set[str] = set()
     for name in queues.names():
         try:
             if (queue := queues.find(name)) is not None:
                 benches.append((name, queue.progress(""), ""))
-                if identity.may("read") and queue.bench.audit_page.is_file():
-                    audited.add(name)
         except BonError as error:
             benches.append((name, None, public_text(error.message)))
-    return page(request, "annotate_list.html.jinja", benches=benches, audited=audited)
+    return page(request, "annotate_list.html.jinja", benches=benches)
 
 
 @router.get("/annotate/{name}")
@@ -160,15 +156,6 @@ def annotate_answer(body: Annotation, queue: Queue, identity: Annotator) -> dict
     annotator = body.name(identity)
     queue.submit(annotator, body)
     return _progress(queue, annotator)
-
-
-@router.get("/annotate/{name}/audit")
-def annotate_audit(queue: Queue, _: Reader) -> Response:
-    """The audit of `bon curate audit`: it reveals labels, so not for the role annotate."""
-    path = queue.bench.audit_page
-    if not path.is_file():
-        raise ApiError(404, "it was not audited yet", "bon curate audit DIR")
-    return sandboxed(path)
 
 
 @router.get("/annotate/{name}/images/{image}")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bon.analysis.auditing.agreement import MISSING, alpha, percent
+from bon.analysis.calibration.agreement import MISSING, agreement
 from bon.analysis.estimators.resampling import draw
 
 
@@ -35,7 +35,7 @@ FOUR_WITH_MISSING = ratings(
     [(TWO_BINARY, 0.095), (TWO_NOMINAL, 0.692), (FOUR_WITH_MISSING, 0.743)],
 )
 def test_alpha_is_krippendorffs(table, published):
-    found = alpha(table, drawn(table), 0.95)
+    _, found = agreement(table, drawn(table), 0.95)
     assert found.value == pytest.approx(published, abs=5e-4)
     assert found.low <= found.value <= found.high
 
@@ -67,7 +67,7 @@ def alpha_by_pairs(table):
 @settings(max_examples=60, deadline=None)
 @given(tables, st.permutations(range(4)), st.randoms())
 def test_alpha_of_any_ratings(table, names, random):
-    found = alpha(table, drawn(table, 100), 0.95).value
+    found = agreement(table, drawn(table, 100), 0.95)[1].value
     expected = alpha_by_pairs(table)
     assert (found is None) == (expected is None)
     if found is None:
@@ -76,32 +76,17 @@ def test_alpha_of_any_ratings(table, names, random):
     renamed = np.where(table == MISSING, MISSING, np.array([*names, 0])[table])
     columns = list(range(table.shape[1]))
     random.shuffle(columns)
-    same = alpha(renamed[:, columns], drawn(table, 100), 0.95).value
+    same = agreement(renamed[:, columns], drawn(table, 100), 0.95)[1].value
     assert same == pytest.approx(found), "names of categories and annotators do not matter"
     assert found <= 1 + 1e-12
 
 
 def test_agreement_with_oneself_is_perfect_and_without_choice_undefined():
     table = np.array([[0, 0], [1, 1], [0, 0], [2, 2]])
-    draws = drawn(table)
-    assert alpha(table, draws, 0.95).value == 1
-    whole = percent(table, draws, 0.95)
-    assert whole.value == 1
+    whole, alpha = agreement(table, drawn(table), 0.95)
+    assert alpha.value == whole.value == 1
     assert whole.low < 0.75, "four items cannot show that nobody ever disagrees"
-    same = np.zeros((5, 2), dtype=int)
-    assert alpha(same, drawn(same), 0.95).value is None
-
-
-def test_chance_agreement_is_zero():
-    rng = np.random.default_rng(3)
-    table = rng.integers(0, 2, (4000, 2))
-    draws = drawn(table, 200)
-    found = alpha(table, draws, 0.95)
-    assert found.low < 0 < found.high
-    assert found.high - found.low < 0.1
-
-
-def test_no_answers_agree_on_nothing():
-    nobody = np.full((3, 2), MISSING)
-    assert alpha(nobody, drawn(nobody), 0.95).value is None
-    assert percent(nobody, drawn(nobody), 0.95).value is None
+    same, alpha = agreement(np.zeros((4, 2), dtype=int), drawn(table), 0.95)
+    assert (same.value, alpha.value) == (1, None)
+    nobody = agreement(np.full((4, 2), MISSING), drawn(table), 0.95)
+    assert [one.value for one in nobody] == [None, None]

@@ -30,7 +30,6 @@ from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.workbench import Workbench
-from bon.exports.contents import name_of
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
 
 _CARD = Path(__file__).with_name("dataset_card.md")
@@ -136,12 +135,12 @@ class Freezing:
     def sources(self) -> list[tuple[str, str, Licence]]:
         """Part, name and licence of the sets, or of the runs' questions and policies."""
         sources = {
-            ("pairs", name_of(spec)): licence_of_dataset(spec) for spec in self.bench.recipe.pairs
+            ("pairs", spec.title): licence_of_dataset(spec) for spec in self.bench.recipe.pairs
         }
         with judged_runs(self.bench) as runs:
             for run in runs:
                 for spec in run.setup.experiment.questions:
-                    sources["questions", name_of(spec)] = licence_of_dataset(spec)
+                    sources["questions", spec.title] = licence_of_dataset(spec)
                 for policy in run.setup.policies:
                     sources["answers", policy.card.name] = licence_of(policy.card.licence)
         return [(*source, licence) for source, licence in sources.items()]

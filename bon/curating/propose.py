@@ -154,7 +154,7 @@ def _from_sets(bench: Workbench, quiet: bool) -> tuple[list[CuratedItem], dict[s
     with tempfile.TemporaryDirectory() as folder:
         images = ImageStore(folder)
         for spec in recipe.pairs:
-            say(f"reading {spec.name or spec.benchmark}", quiet=quiet)
+            say(f"reading {spec.title}", quiet=quiet)
             for pair in load_pairs(located(spec, bench.directory), images):
                 rows += 1
                 if isinstance(pair, PreferencePair):

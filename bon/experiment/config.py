@@ -457,17 +457,17 @@ class DatasetSpec(Strict):
         "", description="of numbers", examples=["5%"]
     )
 
+    @property
+    def title(self) -> str:
+        """The name in the results, which questions and pairs carry."""
+        return self.name or self.benchmark
+
 
 class QuestionsSpec(DatasetSpec):
     """A downstream task."""
 
     subset: float = Field(1.0, gt=0, le=1, description="seeded share of questions that is judged")
     weight: float | None = Field(None, gt=0, le=1e9, description="of the task among several")
-
-    @property
-    def task(self) -> str:
-        """The name of the task, which its questions carry."""
-        return self.name or self.benchmark
 
 
 class PairsSpec(DatasetSpec):

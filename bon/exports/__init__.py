@@ -9,7 +9,6 @@ from bon.core.errors import BonError
 from bon.core.files import staged
 from bon.core.registry import Registry
 from bon.exports.contents import Contents, write_tables
-from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.layouts import write_trl
 from bon.exports.leaderboards import write_latex, write_markdown
 from bon.exports.pool import write_pool
@@ -37,11 +36,6 @@ EXPORTS: Registry[Export] = Registry(
         for export in (
             Export("parquet", "all tables as Parquet", write_tables),
             Export("trl", "training rows for TRL (DPO)", layout=write_trl),
-            Export(
-                "hub-folder",
-                "a dataset folder with card, results and report, ready to upload",
-                write_hub_folder,
-            ),
             Export(
                 "pool",
                 "candidates for other rewarders, with a card (`policies: [{pool: FOLDER}]`)",

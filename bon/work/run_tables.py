@@ -250,7 +250,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "name": setup.experiment.name,
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
-        "tasks": {task.task: task.weight for task in setup.experiment.questions},
+        "tasks": {task.title: task.weight for task in setup.experiment.questions},
         "readers": {policy.card.name: policy.card.extractor for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),

@@ -60,7 +60,7 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
     ("form", "wanted", "said"),
     [
         ("tlr", {}, "did you mean 'trl'"),
-        ("hub-folder", {}, "hub-folder holds no training rows"),
+        ("pool", {}, "pool holds no training rows"),
         ("trl", {"by": "nobody"}, "no rewarder 'nobody'"),
         ("trl", {"pairs": "best"}, "--pairs 'best' is not known"),
     ],
@@ -75,7 +75,7 @@ def test_formats_do_not_overwrite_each_other(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     written = [
         CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--format", form]).stdout.split()
-        for form in ("trl", "hub-folder", "parquet")
+        for form in ("trl", "pool", "parquet")
     ]
     every = [path for paths in written for path in paths]
     assert len(set(every)) == len(every) > 10

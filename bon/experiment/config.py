@@ -395,10 +395,7 @@ class RewarderCard(Card):
     aggregate: Aggregate = "mean"
     window: int = Field(8, ge=2, le=64)
     step_separator: Text = "\n\n"
-    members: Words = ()
-    combine: Literal["preferences", "scores"] = Field(
-        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
-    )
+    members: Words = Field((), description="of an ensemble, whose score is their mean score")
     python: Name = Field("", description="module:Class of a user's rewarder")
     options: SerializeAsAny[RewarderOptions] = Field(default_factory=dict, validate_default=True)
     check: tuple[KnownScores, ...] = Field(

@@ -264,7 +264,6 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "imported": [r.card.name for r in setup.rewarders if r.card.imported],
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
-        "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
         "warnings": warnings(setup, store),
     }
 

@@ -14,8 +14,8 @@ from PIL import Image, UnidentifiedImageError
 
 from bon.analysis.data.tables import COLUMNS, Tables
 from bon.analysis.results import Results
-from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
+from bon.exports.preferences import Preferences
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables
@@ -27,10 +27,11 @@ RAW_TABLES = ("questions", "candidates", "pairs", "judgements")
 
 @dataclass(frozen=True)
 class Contents:
-    """An open run; numbers come from its results.json."""
+    """An open run; numbers come from its results.json, training rows from `preferences`."""
 
     setup: Setup
     store: Store
+    preferences: Preferences
 
     @cached_property
     def results(self) -> Results:
@@ -67,11 +68,6 @@ def _raw(store: Store, table: str) -> Iterator[dict[str, Any]]:
     columns = [row[1] for row in store.query(f"PRAGMA table_info({table})")]
     for values in store.query(f"SELECT * FROM {table} ORDER BY key"):
         yield dict(zip(columns, values, strict=True))
-
-
-def load_image(ref: ImageRef) -> ImagePart:
-    """Read an image of the store."""
-    return ImagePart(ref.sha256, Path(ref.path).read_bytes())
 
 
 def file_name(image: ImagePart) -> str:

@@ -20,8 +20,9 @@ from bon.core.files import write_atomic
 from bon.core.records import BY_MODEL, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, DatasetSpec, PolicyCard
-from bon.exports.contents import Contents, file_name, load_image
+from bon.exports.contents import Contents, file_name
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
+from bon.exports.preferences import load_image
 from bon.formats.question_join import row_of
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades_of

@@ -15,7 +15,7 @@ from bon.curating.audit import audit, shortcut_audit, write_audit
 from bon.curating.items import write_items
 from bon.curating.labelling.annotations import add
 from bon.curating.workbench import open_workbench
-from tests.curating.simulated_labels import made_item, made_items, said_by
+from tests.curating.labelled_items import curated, made_items, said_by
 
 OPTIONS = Options(draws=200)
 
@@ -29,7 +29,7 @@ def formed_items(longer_is_right, count=60):
         right = int(rng.random() < longer_is_right)
         if rng.random() < 0.5:
             texts, right = texts[::-1], 1 - right
-        items.append(made_item(number, better=right, texts=texts))
+        items.append(curated(number, better=right, responses=tuple(texts)))
     return items
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bon.analysis.results import Options
 from bon.curating.label_audit import Labelling, consensus, contradicts, label_audit
 from bon.curating.labelling.annotations import Annotation
-from tests.curating.simulated_labels import made_item, made_items, said_by
+from tests.curating.labelled_items import curated, made_items, said_by
 
 OPTIONS = Options(draws=200)
 
@@ -41,7 +41,7 @@ def test_consensus_does_not_depend_on_who_came_first(choices, random):
 
 
 def test_what_contradicts_a_label():
-    item = made_item(1, better=1)
+    item = curated(1, better=1)
     assert contradicts(item, "0") is True
     assert contradicts(item, "1") is False
     assert [contradicts(item, outcome) for outcome in ("tie", "cannot", "unresolved", "")] == [
@@ -70,7 +70,7 @@ def test_a_third_who_is_asked_on_disagreement_does_not_lower_agreement():
 
 
 def test_agreement():
-    items = [made_item(n) for n in range(40)]
+    items = [curated(n) for n in range(40)]
     rows = []
     for n, item in enumerate(items):
         other = "0" if n >= 20 or n % 2 else "1"

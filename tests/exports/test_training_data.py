@@ -67,8 +67,9 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
 )
 def test_what_cannot_be_trained_on_is_one_line(run, tmp_path, form, wanted, said):
     with pytest.raises(BonError, match=said) as refused:
-        export_run(run, tmp_path, form, Preferences(**wanted))
+        export_run(run, tmp_path / "new" / "out", form, Preferences(**wanted))
     assert "\n" not in str(refused.value)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_formats_do_not_overwrite_each_other(run, tmp_path):
@@ -81,6 +82,20 @@ def test_formats_do_not_overwrite_each_other(run, tmp_path):
     assert len(set(every)) == len(every) > 10
     assert all(Path(path).exists() for path in every)
     assert str(tmp_path / "run" / "export" / "trl" / "train.parquet") in every
+
+
+def test_a_file_of_other_contents_is_not_overwritten_without_a_word(run, tmp_path):
+    out = tmp_path / "out"
+    (path,) = export_run(run, out, "trl")
+    before = path.read_bytes()
+    assert export_run(run, out, "trl") == [path]  # the same again
+    path.write_bytes(b"mine")
+    with pytest.raises(BonError, match=r"train\.parquet exists with other contents.*--replace"):
+        export_run(run, out, "trl")
+    assert path.read_bytes() == b"mine"
+    export_run(run, out, "trl", replace=True)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.glob(".*")] == []
 
 
 scores = st.dictionaries(

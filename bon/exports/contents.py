@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, UnidentifiedImageError
 
-from bon.analysis.data.tables import COLUMNS, Tables
-from bon.analysis.results import Results
+from bon.analysis.data.tables import COLUMNS
 from bon.engines.base import ImagePart
 from bon.exports.preferences import Preferences
-from bon.running.reporting import read_results
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables
 from bon.work.setup import Setup
@@ -27,21 +24,11 @@ RAW_TABLES = ("questions", "candidates", "pairs", "judgements")
 
 @dataclass(frozen=True)
 class Contents:
-    """An open run; numbers come from its results.json, training rows from `preferences`."""
+    """An open run; `preferences`: which training rows to make of it."""
 
     setup: Setup
     store: Store
     preferences: Preferences
-
-    @cached_property
-    def results(self) -> Results:
-        """The results of the analysis."""
-        return read_results(self.store.directory)
-
-    @cached_property
-    def tables(self) -> Tables:
-        """The tables that the analysis reads."""
-        return run_tables(self.setup, self.store)
 
 
 def write_tables(contents: Contents, out: Path) -> list[Path]:
@@ -50,9 +37,10 @@ def write_tables(contents: Contents, out: Path) -> list[Path]:
     paths = [out / f"{table}.parquet" for table in RAW_TABLES]
     for table, path in zip(RAW_TABLES, paths, strict=True):
         pq.write_table(pa.Table.from_pylist(list(_raw(contents.store, table))), path)
+    tables = run_tables(contents.setup, contents.store)
     for name in COLUMNS:
         paths.append(out / "analysis" / f"{name}.parquet")
-        getattr(contents.tables, name).to_parquet(paths[-1], index=False)
+        getattr(tables, name).to_parquet(paths[-1], index=False)
     return paths
 
 

@@ -62,11 +62,6 @@ class Format:
     without: frozenset[str] = frozenset()
     columns: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def scored(self) -> list[str]:
-        """The columns that the user named for scores of one rewarder each."""
-        return columns_in("score", self.columns["score"]) if "score" in self.columns else []
-
     def fits(self, row: Mapping[str, Any]) -> bool:
         """Whether a table with this first row is of this format."""
         return (

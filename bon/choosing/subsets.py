@@ -63,18 +63,18 @@ def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[
     """Return subsets to replay and the matrix that averages them by n: all of them, or a sample.
 
     Sampled subsets are prefixes of random orders, the same for all questions: candidates of a
-    question are exchangeable.
+    question are exchangeable. Those of one candidate and of all are never sampled.
     """
     if size <= EXACT_SIZE:
         masks = ((np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1).astype(float)
         masks = masks[np.isin(masks.sum(axis=1), ns)]
-        average = (masks.sum(axis=1)[:, None] == np.array(ns)).astype(float)
-        return masks, average / average.sum(axis=0)
-    rng = np.random.default_rng([seed, size, subsets])
-    rank = np.argsort(rng.random((subsets, size)), axis=1).argsort(axis=1)
-    masks = np.concatenate([rank < n for n in ns]).astype(float)
-    average = np.kron(np.eye(len(ns)), np.full((subsets, 1), 1 / subsets))
-    return masks, average
+    else:
+        rng = np.random.default_rng([seed, size, subsets])
+        rank = np.argsort(rng.random((subsets, size)), axis=1).argsort(axis=1)
+        every = {1: np.eye(size), size: np.ones((1, size))}
+        masks = np.concatenate([every.get(n, rank < n) for n in ns]).astype(float)
+    average = (masks.sum(axis=1)[:, None] == np.array(ns)).astype(float)
+    return masks, average / average.sum(axis=0)
 
 
 def vote_values(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import ValidationError
 
 import bon
@@ -31,6 +30,7 @@ from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.workbench import Workbench
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
+from bon.exports.pool import card_metadata
 
 _CARD = Path(__file__).with_name("dataset_card.md")
 
@@ -223,12 +223,6 @@ class Freezing:
         """Return the card of the published items, with metadata for `datasets` and the hub."""
         audit, items = self.audit, self._items("public")
         pairs = {"config_name": "pairs", "data_files": [{"split": "test", "path": "pairs.parquet"}]}
-        metadata = {
-            "license": licence,
-            "task_categories": ["visual-question-answering"],
-            "tags": ["bon", "reward-model", "preference", "benchmark"],
-            "configs": [pairs],
-        }
         held_out = f" {audit.held_out} more, on unpublished questions, are held out."
         left_out = Counter(self.left_out.values())
         reasons = "; ".join(f"{count}: {reason}" for reason, count in left_out.items())
@@ -237,7 +231,7 @@ class Freezing:
         lines = [*audit.findings, *audit.warnings]
         lines[:0] = [] if audit.labels else ["No annotator has checked its labels."]
         return _CARD.read_text("utf-8").format(
-            metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
+            metadata=card_metadata(licence, ["reward-model", "preference", "benchmark"], [pairs]),
             name=self.bench.name,
             version=self.version,
             bon=bon.__version__,

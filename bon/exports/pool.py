@@ -21,7 +21,7 @@ from bon.core.records import BY_MODEL, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, DatasetSpec, PolicyCard
 from bon.exports.contents import Contents, file_name
-from bon.exports.licences import Licence, licence_of, licence_of_dataset
+from bon.exports.licences import licence_of, licence_of_dataset
 from bon.exports.preferences import load_image
 from bon.formats.question_join import row_of
 from bon.formats.score_tables import WITHOUT_TEXT
@@ -70,8 +70,16 @@ def write_pool(contents: Contents, out: Path) -> list[Path]:
             f"Texts, options and images of {', '.join(hidden)} are left out: name the "
             "benchmark under `questions:`."
         )
+    free = all(licence.shareable and not licence.terms for _, _, licence in sources)
+    configs: list[dict[str, Any]] = [
+        {"config_name": name, "data_files": [{"split": "train", "path": f"data/{name}.parquet"}]}
+        for name in (policy["name"] for policy in policies)
+    ]
+    configs[0]["default"] = True
     card = _CARD.read_text("utf-8").format(
-        metadata=_metadata(sources, [policy["name"] for policy in policies]),
+        metadata=card_metadata(
+            "apache-2.0" if free else "other", ["best-of-n", "reward-model", "preference"], configs
+        ),
         name=setup.experiment.name,
         restrictions="\n".join(f"- {note}" for note in notes),
         sources="\n".join(f"| {name} | {source} | {own.name} |" for name, source, own in sources),
@@ -108,18 +116,12 @@ def _hub(spec: DatasetSpec) -> str:
     return spec.hub or BENCHMARKS[spec.benchmark].hub or "a file"
 
 
-def _metadata(sources: list[tuple[str, str, Licence]], names: list[str]) -> str:
+def card_metadata(licence: str, tags: list[str], configs: list[dict[str, Any]]) -> str:
     """Return the metadata of a dataset card for `datasets` and the hub."""
-    free = all(licence.shareable and not licence.terms for _, _, licence in sources)
-    configs: list[dict[str, Any]] = [
-        {"config_name": name, "data_files": [{"split": "train", "path": f"data/{name}.parquet"}]}
-        for name in names
-    ]
-    configs[0]["default"] = True
     metadata = {
-        "license": "apache-2.0" if free else "other",
+        "license": licence,
         "task_categories": ["visual-question-answering"],
-        "tags": ["bon", "best-of-n", "reward-model", "preference"],
+        "tags": ["bon", *tags],
         "configs": configs,
     }
     return str(yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True))

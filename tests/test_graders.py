@@ -1,7 +1,9 @@
-"""Answers without options: final answers, graders, their classes, and hostile replies."""
+"""Answers without options: final answers, graders, their classes, and hostile replies.
+
+What answers are worth to each grader is in tests/conformance/grading.yaml.
+"""
 
 import re
-import time
 import unicodedata
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -101,80 +103,6 @@ def test_numbers_are_read(text: str, number: float, unit: str) -> None:
     assert (float(found.number), found.unit) == (number, unit)
 
 
-UNREAD = (
-    "5 or 6", "5-6", "3,14", "10**10**10", "1e9999", "2^3", "7!", "5x", "5π", "1/0", "12:30",
-    "0x10", "5e", "1.2.3", "5 thousandths", "5 if lucky", "not 5", "", "abc", "5K", "5 + 1",
-    "__import__('os').system('true')", "5; 6", "9" * 130, "5, 6, 7", "sqrt(25)", "5 and 6", "NaN",
-    "inf", "five hundred",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("text", UNREAD)
-def test_what_is_no_single_number_is_unread(text: str) -> None:
-    assert value("number", text, Gold(("5",))) is None
-
-
-@pytest.mark.parametrize(
-    ("answer", "gold", "right"),
-    [
-        ("5.0", Gold(("5",)), True),
-        ("5.01", Gold(("5",)), False),
-        ("5.1", Gold(("5",), "0.1"), True),
-        ("5.11", Gold(("5",), "0.1"), False),
-        ("105", Gold(("100",), "5%"), True),
-        ("-5", Gold(("5",)), False),
-        ("5 km", Gold(("5",), "", "km"), True),
-        ("5", Gold(("5",), "", "km"), True),
-        ("5 m", Gold(("5",), "", "km"), False),
-        ("5 kilometers", Gold(("5",), "", "km, kilometers"), True),
-        ("5 km", Gold(("5 miles",)), False),
-        ("25%", Gold(("0.25",)), True),
-        ("25%", Gold(("25",)), False),
-        ("25%", Gold(("25",), "", "%"), True),
-        ("0.25", Gold(("25%",)), False),
-        ("25", Gold(("25 %",)), True),
-        ("25%", Gold(("25",), "", "km"), False),
-        ("7", Gold(("5", "7")), True),
-    ],
-)
-def test_numbers_are_compared_with_tolerance_and_unit(answer: str, gold: Gold, right: bool) -> None:
-    assert value("number", answer, gold) == right
-
-
-def test_texts() -> None:
-    assert value("exact", "“Dark  Red”.", Gold(("dark red",))) == 1
-    assert value("exact", "[1, 2]", Gold(("[1,2]",))) == 1
-    assert value("exact", "red or blue", Gold(("red",))) == 0
-    assert value("exact", "...", Gold(("red",))) is None
-    assert value("f1", "the dark red car", Gold(("red car",))) == pytest.approx(0.8)
-    assert value("f1", "the", Gold(("red car",))) is None
-    assert value("f1", "red blue green white black grey", Gold(("red",))) < 0.5  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(
-    ("answer", "right"),
-    [
-        ("blue and Red", 1), ("[red; blue]", 1), ("red, blue, blue", 1), ("red\nblue", 1),
-        ("red", 0), ("red, blue, green", 0), ("red or blue", 0), ("redblue", 0), (" , ", None),
-    ],
-)  # fmt: skip
-def test_lists_are_compared_in_any_order(answer: str, right: float | None) -> None:
-    assert value("items", answer, Gold(("red, blue",))) == right
-
-
-@pytest.mark.parametrize(
-    ("answer", "right"),
-    [
-        ("[0, 0, 10, 10]", 1), ("(0,0),(10,10)", 1), ('{"bbox_2d": [0, 0, 9.5, 10]}', 1),
-        ("<|box_start|>(0,0),(10,10)<|box_end|>", 1), ("0 0 10 5", 1), ("0 0 10 4.9", 0),
-        ("0 0 20 20", 0), ("20 20 30 30", 0), ("-10 -10 10 10", 0), ("10 10 0 0", None),
-        ("0 0 10", None), ("0 0 10 10 0", None), ("not 0 0 10 10", None), ("", None),
-    ],
-)  # fmt: skip
-def test_boxes_are_compared_by_intersection_over_union(answer: str, right: float | None) -> None:
-    assert value("iou", answer, Gold(("[0, 0, 10, 10]",))) == right
-
-
 def test_classes_are_those_of_the_grader_and_need_no_right_answer() -> None:
     answers = ["5", "5.0", None, "6", "5 km", "6", "six or so", "6.0"]
     right = grades(question("number", "5", unit="km"), answers)
@@ -246,44 +174,20 @@ HOSTILE = [
 @pytest.mark.parametrize(
     "grader", ["exact", "f1", "anls", "vqa", "number", "relaxed", "items", "iou"]
 )
-def test_hostile_replies_end_soon_and_never_win(grader: str) -> None:
+def test_hostile_replies_end_and_never_win(grader: str) -> None:
     for reply in HOSTILE:
         if grader == "f1" and "{or}" in reply:
             continue  # sharing half of the words is its measure
-        start = time.process_time()
         assert not is_right(question(grader), final_answer(reply)), reply[:40]
-        assert time.process_time() - start < 5, reply[:40]
 
 
 @needs_math
 @pytest.mark.slow
-def test_hostile_formulas_end_soon_and_never_win() -> None:
+def test_hostile_formulas_end_and_never_win() -> None:
     is_right(question("math"), "1+1")  # starts the process
     for reply in HOSTILE:
-        start = time.monotonic()
         assert not is_right(question("math"), final_answer(reply)), reply[:40]
-        assert time.monotonic() - start < 60, reply[:40]
     assert is_right(question("math", "(x+1)^2"), "x^2+2x+1")
-
-
-@needs_math
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answer", "right", "expected"),
-    [
-        (r"\frac{1}{2}", "0.5", True),
-        (r"2\sqrt{2}", r"\sqrt{8}", True),
-        ("x^2+2x+1", "(x+1)^2", True),
-        ("x^2+2x", "(x+1)^2", False),
-        ("der", "red", False),
-        (r"\text{red}", "Red", True),
-        ("1,000", "1000", True),
-        ("−5", "-5", True),
-        ("0.33", r"\frac{1}{3}", False),
-    ],
-)
-def test_formulas(answer: str, right: str, expected: bool) -> None:
-    assert is_right(question("math", right), answer) == expected
 
 
 @needs_math
@@ -294,7 +198,6 @@ def test_equal_formulas_are_one_class() -> None:
 
 
 LENGTH = Gold(("-1,234.5",), "", "km")
-EQUAL = ["-1234.5", "−1234.5 km", "–1,234.5", "-1 234.5 km", "-1'234.5 kms", "-1.2345e3", "-2469/2"]
 UNEQUAL = [
     "1234.5", "+1,234.5 km", "-1234.5 m", "-1234.5 miles", "-1.234,5", "-12,34.5", "-1234.5 or 5",
     "not -1234.5", "-1234.5 to -1234.6", "between -1234.5 and 0", "-1234.5 -1234.6", "-1234.5²",
@@ -302,11 +205,6 @@ UNEQUAL = [
     "‐1234.6", "-1234.5 × 10^1", "-1234.5 thousand", "-1,234.5,000", "-0x4d2", "NaN", "-inf", "",
     "-1234.5 or so, maybe 7", "it is not -1234.5", "-1234.5/0", "-1234.5**2", "1e9999", "-1234.5j",
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("answer", EQUAL)
-def test_signs_separators_and_units_that_say_the_same(answer: str) -> None:
-    assert value("number", answer, LENGTH) == 1
 
 
 @pytest.mark.parametrize("answer", UNEQUAL)

@@ -12,6 +12,7 @@ import bon
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.importing.import_files import import_files
+from bon.storage.store import Store
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mmmu_pro_gpt4o"
 
@@ -25,13 +26,11 @@ def write(path: Path, answers: dict[str, str]) -> Path:
     return path
 
 
-def test_two_files_are_two_candidates(tmp_path):
-    files = [
-        write(tmp_path / "one.jsonl", {"q1": "Answer: A", "q2": "Answer: B"}),
-        write(tmp_path / "two.jsonl", {"q1": "Answer: B", "q2": "no idea"}),
-    ]
+def test_several_files_are_several_candidates_and_what_one_lacks_is_a_gap(tmp_path):
+    one = write(tmp_path / "one.jsonl", {"q1": "Answer: A", "q2": "Answer: B"})
+    two = write(tmp_path / "two.jsonl", {"q1": "Answer: B", "q2": "no idea"})
     out = tmp_path / "run"
-    arguments = ["import", *map(str, files), "--policy", "p", "--out", str(out), "--json"]
+    arguments = ["import", str(one), str(two), "--policy", "p", "--out", str(out), "--json"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     policy = json.loads(result.stdout)["policies"][0]
@@ -39,6 +38,29 @@ def test_two_files_are_two_candidates(tmp_path):
     assert policy["oracle"]["value"] == pytest.approx(0.5)
     assert policy["unparsed"]["value"] == pytest.approx(0.25)
     assert [file["label"] for file in policy["files"]] == ["one", "two"]
+    rows = [json.loads(line) for line in two.read_text().splitlines()]
+    rows = [
+        rows[1] | {"response": {"error": "429"}},
+        rows[0] | {"id": "q3"},
+        rows[0] | {"id": "q4"},
+    ]
+    two.write_text("\n".join(map(json.dumps, [*rows, rows[1], rows[0] | {"answer": "B"}])))
+    import_files([one, two], "p", tmp_path / "other", quiet=True)
+    with Store(tmp_path / "other", readonly=True) as store:
+        names = {question.key: question.id for question in store.questions()}
+        said = store.query('SELECT question, "index", outcome FROM candidates ORDER BY "index"')
+        (bad,) = store.query("SELECT id, reason FROM bad_rows")
+    found: dict[str, list[tuple[int, str]]] = {}
+    for key, index, outcome in said:
+        found.setdefault(names[key], []).append((index, outcome))
+    assert len(names) == 4  # q3 and q4 are the same but for their ids
+    assert found == {
+        "q1": [(0, "parsed")],
+        "q2": [(0, "parsed"), (1, "error")],
+        "q3": [(1, "parsed"), (2, "parsed")],
+        "q4": [(1, "parsed")],
+    }
+    assert bad == ("q2", f"its answer in {two} is not the one in an earlier file")
 
 
 def test_a_model_reads_in_a_run_and_not_at_import(tmp_path):

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,29 +12,20 @@ import bon
 from bon.core.errors import BonError
 from bon.importing.import_files import import_files
 from bon.storage.store import Store
+from tests.formats_made import MADE, OPTIONS, lines
+from tests.formats_made import questions as asked
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "interop"
-OPTIONS = ["seven", "one", "none"]
-
-
-def lines(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def questions(folder: Path, **changed: object) -> Path:
-    rows = [
-        {"id": f"q{i}", "question": f"{i}?", "options": OPTIONS, "answer": "B", **changed}
-        for i in range(3)
-    ]
-    return lines(folder / "questions.jsonl", rows)
+    lines(folder / "questions.jsonl", [row | changed for row in asked()[:3]])
+    return folder / "questions.jsonl"
 
 
 def sample(i: int, texts: list[str]) -> dict:
-    said = {"id": f"q{i}", "parsed_pred": "C"}
-    prompt = f"{i}?\nA. seven\nB. one\nC. none\n\nAnswer with the letter."
-    row = {"doc_id": i, "target": "B", "filtered_resps": texts[0], "input": prompt}
-    return {**row, "mmmu_acc": said, **({"resps": texts} if len(texts) > 1 else {})}
+    row = MADE["lmms_eval"].rows()[i] | {"resps": texts, "filtered_resps": texts[0]}
+    return row | {"mmmu_acc": {"id": f"q{i}", "parsed_pred": "C"}}
 
 
 SAMPLES = [sample(i, [f"Well {i}. Answer: B", f"Hm {i}. Answer: C"]) for i in range(3)]
@@ -44,7 +34,8 @@ SAMPLES = [sample(i, [f"Well {i}. Answer: B", f"Hm {i}. Answer: C"]) for i in ra
 def log(folder: Path, rows: list[dict], repeats: int = 2) -> Path:
     results = {"configs": {"task": {"repeats": repeats}}}
     (folder / "2026_results.json").write_text(json.dumps(results))
-    return lines(folder / "2026_samples_task.jsonl", rows)
+    lines(folder / "2026_samples_task.jsonl", rows)
+    return folder / "2026_samples_task.jsonl"
 
 
 def imported(file: Path, out: Path, about: Path | str = "") -> dict[str, list[str]]:
@@ -129,23 +120,11 @@ def epoch(number: int, **changed: object) -> dict:
     }
 
 
-def zipped(path: Path, samples: list[dict]) -> Path:
-    with zipfile.ZipFile(path, "w") as file:
-        for one in samples:
-            file.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
-    return path
-
-
 @pytest.mark.parametrize("suffix", ["eval", "json"])
 def test_epochs_of_inspect_are_candidates_whatever_their_order(tmp_path, suffix):
     samples = [epoch(2), epoch(1), epoch(3, error={"message": "timeout"})]
     path = tmp_path / f"log.{suffix}"
-    if suffix == "eval":
-        zipped(path, samples)
-    else:
-        path.write_text(
-            json.dumps({"version": 2, "status": "error", "eval": {}, "samples": samples})
-        )
+    MADE["inspect_ai" if suffix == "eval" else "inspect_ai json"].write(path, samples)
     assert imported(path, tmp_path / "run") == {"s1": ["1: B", "2: B", ""]}
     run = bon.load(tmp_path / "run")
     assert run.tables.candidates.outcome.tolist()[2] == "error"
@@ -156,7 +135,8 @@ def test_epochs_of_inspect_are_candidates_whatever_their_order(tmp_path, suffix)
 
 def test_shuffled_options_are_refused(tmp_path):
     other = [{"role": "user", "content": "Which?\nA) one\nB) seven\nC) none"}]
-    path = zipped(tmp_path / "log.eval", [epoch(1, messages=other)])
+    path = tmp_path / "log.eval"
+    MADE["inspect_ai"].write(path, [epoch(1, messages=other)])
     with pytest.raises(BonError, match="its options were shuffled"):
         imported(path, tmp_path / "run")
 

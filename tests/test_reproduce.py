@@ -243,7 +243,7 @@ def test_it_runs_from_pilot_to_release(name: str, models: bool, home: Path, tmp_
     pairs = {(found.benchmark, found.policy) for found in results.correlations}
     policies = [loaded.card.name for loaded in setup.policies]
     assert pairs >= {(benchmark, policy) for benchmark in benchmarks for policy in policies}
-    out = tmp_path / "release"
-    bon("export", str(run), "--format", "hub-folder", "--out", str(out))
-    assert (out / "report.html").stat().st_size > 100_000
+    out = tmp_path / "pool"
+    bon("export", str(run), "--format", "pool", "--out", str(out))
+    assert (run / "report.html").stat().st_size > 100_000
     assert (out / "README.md").is_file()

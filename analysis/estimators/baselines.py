@@ -29,7 +29,7 @@ def baseline_replays(setting: Setting) -> list[Replay]:
         grid = np.broadcast_to(values, (len(correct), pool.size))
         return setting.replay(name, "baseline", Replayed(ns, grid, None))
 
-    # There is one vote per pool, so it can afford more random orders than a rewarder.
+    # There is one vote per pool, so it can afford more random subsets than a rewarder.
     more = replace(trial, draws=4 * trial.draws)
     voted = RULES["majority"].replayed(no_opinion(pool.candidates), more)
     assert voted is not None

@@ -23,7 +23,7 @@ import numpy as np
 from bon.analysis.data.arrays import Pool, Run
 from bon.analysis.results import Options, RuleSupport
 from bon.choosing import subsets
-from bon.choosing.opinion import Bools, Floats, Ints, Opinion, ensemble, no_opinion, panel
+from bon.choosing.opinion import Bools, Floats, Ints, Opinion, no_opinion, panel
 from bon.choosing.replaying import Replayed, Trial
 from bon.choosing.rules import RULES, Rule, rules_for
 
@@ -317,10 +317,3 @@ def _unsupported_text(rule: Rule, opinion: Opinion, setting: Setting, design: st
 def panel_opinion(members: list[Opinion]) -> Opinion:
     """Average the scores of several opinions in units of their spreads."""
     return panel(members, [member.spread for member in members]).with_scale()
-
-
-def ensemble_opinion(members: list[Opinion], pool: Pool) -> Opinion | None:
-    """Average several opinions, or None where one of them makes listwise choices."""
-    if any(member.kind == "choices" for member in members):
-        return None
-    return ensemble([member.fill_ties(pool.constant) for member in members])

@@ -24,7 +24,7 @@ from bon.experiment.config import DatasetSpec
 MAX_IMAGES = 7
 IMAGE_COLUMNS = ",".join(["image", "images", *(f"image_{i}" for i in range(1, MAX_IMAGES + 1))])
 """The usual columns of images; the role `image` may name several, in order."""
-SEVERAL = frozenset({"image", "options"})
+SEVERAL = frozenset({"image", "options", "score"})
 """Roles that may name several columns, separated by commas."""
 
 
@@ -98,11 +98,6 @@ class Context:
     seen: set[str] = field(default_factory=set)
     """What an adapter collects for its final check."""
 
-    @property
-    def label(self) -> str:
-        """The dataset's name in records."""
-        return self.spec.name or self.spec.benchmark
-
     def read_images(self, row: Row) -> tuple[ImageRef, ...]:
         """Return the images of a row in order; `<image i>` is at index i - 1."""
         refs: list[ImageRef] = []
@@ -128,11 +123,11 @@ class Context:
     ) -> Question:
         """Return a question with its content key, to which `also` is added."""
         hashes = [image.sha256 for image in images]
-        source = [self.label, self.spec.revision or "", also]
+        source = [self.spec.title, self.spec.revision or "", also]
         return Question(
             key=content_key("question", source, text, list(options), hashes),
             id=row.id,
-            dataset=self.label,
+            dataset=self.spec.title,
             text=text,
             options=tuple(options),
             answer=answer,
@@ -162,11 +157,11 @@ class Context:
         images = self.read_images(row) if images is None else images
         first, second = sorted((chosen, rejected), key=lambda text: content_key("place", text))
         hashes = [image.sha256 for image in images]
-        source = [self.label, self.spec.revision or ""]
+        source = [self.spec.title, self.spec.revision or ""]
         return PreferencePair(
             key=content_key("pair", source, prompt, hashes, [first, second]),
             id=row.id,
-            dataset=self.label,
+            dataset=self.spec.title,
             prompt=prompt,
             responses=(first, second),
             preferred=0 if first == chosen else 1,

@@ -73,8 +73,8 @@ def _check(context: Context) -> None:
     """Refuse answers that count from 1."""
     if context.seen == {"between", "beyond"}:
         raise BonError(
-            f"{context.label}: the answers are numbers that seem to count from 1: none is 0, and "
-            "some equal the number of options",
+            f"{context.spec.title}: the answers are numbers that seem to count from 1: none is 0, "
+            "and some equal the number of options",
             "numbers count from 0 here: subtract 1, or write letters (A, B, …)",
         )
 

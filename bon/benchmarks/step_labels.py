@@ -44,11 +44,11 @@ def _item(
     context: Context, row: Row, prompt: str, steps: list[str], group: str, **labels: Any
 ) -> PreferencePair:
     text, images = SEPARATOR.join(steps), context.read_images(row)
-    source = [context.label, context.spec.revision or ""]
+    source = [context.spec.title, context.spec.revision or ""]
     return PreferencePair(
         key=content_key("steps", source, prompt, [image.sha256 for image in images], text),
         id=row.id,
-        dataset=context.label,
+        dataset=context.spec.title,
         prompt=prompt,
         responses=(text, text),
         preferred=0,

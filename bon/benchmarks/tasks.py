@@ -7,7 +7,6 @@ are used, and docs/benchmarks.md says so.
 import ast
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,21 +132,16 @@ def task(name: str) -> Adapter:
     )
     needed = {role: columns.pop(role) for role in ("question", "answer")}
     grader, answers, size = own.get("grader", ""), own.get("answers", {}), own.get("size", 0)
+    convert = CONVERSIONS[own["rows"]]
     return Adapter(
         kind="questions", title=own["title"], licence=own.get("licence", "not stated"),
         hub=own.get("hub", ""), split=own["split"], grader=grader,
         config=lambda config: config or own.get("config"),
         forms=(Form(need=needed, may=columns),),
-        convert=partial(_convert, CONVERSIONS[own["rows"]], grader, answers),
+        convert=lambda context, row: convert(context, row, grader, answers),
         citation=bibtex(name),
         published=Published(size, f"its {own['split']} split") if size else None,
     )  # fmt: skip
-
-
-def _convert(
-    convert: Convert, grader: str, answers: dict[str, str], context: Context, row: Row
-) -> Question:
-    return convert(context, row, grader, answers)
 
 
 ADAPTERS = {name: task(name) for name in TABLE}

@@ -283,21 +283,6 @@ def no_opinion(candidates: Candidates) -> Opinion:
     return Opinion(candidates, "scores", blank, None, None, nothing, 0.0, 0)
 
 
-def ensemble(members: Sequence[Opinion]) -> Opinion:
-    """Average the preferences of several rewarders; scores count as 1, ½ or 0."""
-    prefer = np.mean(np.stack([_implied_preferences(member) for member in members]), axis=0)
-    return Opinion(
-        members[0].candidates,
-        "preferences",
-        None,
-        prefer,
-        np.ones(prefer.shape, dtype=np.int64),
-        np.logical_and.reduce([member.complete for member in members]),
-        float(np.mean([member.undecided for member in members])),
-        sum(member.num_judged for member in members),
-    )
-
-
 def panel(members: Sequence[Opinion], units: Sequence[float]) -> Opinion:
     """Average the scores of several rewarders, each from its mean in the question and in its unit.
 
@@ -322,16 +307,6 @@ def panel(members: Sequence[Opinion], units: Sequence[float]) -> Opinion:
 def _centred(scores: Floats) -> Floats:
     known = np.isfinite(scores)
     return scores - _divide(np.nansum(scores, axis=1), known.sum(axis=1))[:, None]
-
-
-def _implied_preferences(opinion: Opinion) -> Floats:
-    """(Q, M, M): preferences, of scores those they imply; any score beats none."""
-    if opinion.prefer is not None:
-        return opinion.prefer
-    assert opinion.scores is not None
-    filled = np.where(np.isnan(opinion.scores), -np.inf, opinion.scores)
-    a, b = filled[:, :, None], filled[:, None, :]
-    return np.where(a > b, 1.0, np.where(a < b, 0.0, 0.5))
 
 
 def _divide(sums: NDArray[Any], count: NDArray[Any]) -> Floats:

@@ -18,7 +18,7 @@ class Trial:
     """Candidates to replay rules on, their values, and the headline n.
 
     `gold` (Q, M): the value of choosing a candidate, 1 if it is correct. `draws`: number of subsets
-    or orders drawn with `seed` where there are too many to enumerate.
+    drawn with `seed` where there are too many to enumerate.
     """
 
     candidates: Candidates
@@ -41,17 +41,6 @@ class Trial:
     def masks(self) -> tuple[Floats, Floats]:
         """Subsets at every n and the matrix that averages them, the same for all rewarders."""
         return subsets.masks_for(self.candidates.size, self.ns, self.draws, self.seed)
-
-    @cached_property
-    def vote_orders(self) -> subsets.VoteOrders:
-        """Random orders for votes on pools too large to enumerate; the same for all rewarders."""
-        return subsets.vote_orders(self.candidates.answers, self.gold, self.orders, self.seed)
-
-    @property
-    def orders(self) -> int:
-        """Random orders per question: fewer where many questions average the error out."""
-        questions = max(len(self.candidates.items), 1)
-        return int(np.clip(self.draws * 400 // questions, min(8, self.draws), self.draws))
 
     @property
     def ns(self) -> tuple[int, ...]:
@@ -93,12 +82,8 @@ def by_choosing(choose: Callable[[Opinion], Floats], opinion: Opinion, trial: Tr
 
 def votes(weights: Floats, trial: Trial) -> Replayed:
     """Replay a vote with weights (Q, M) that do not depend on the subset."""
-    size, answers = weights.shape[1], trial.candidates.answers
-    if size <= subsets.EXACT_SIZE:
-        values = subsets.vote_values(answers, weights, trial.gold, *trial.masks)
-        return Replayed(trial.ns, values, None)
-    values, spread = subsets.vote_by_orders(weights, trial.vote_orders)
-    return Replayed(tuple(range(1, size + 1)), values, subsets.resampling_error(spread))
+    values = subsets.vote_values(trial.candidates.answers, weights, trial.gold, *trial.masks)
+    return over_subsets(values, trial)
 
 
 def over_subsets(values: Floats, trial: Trial) -> Replayed:

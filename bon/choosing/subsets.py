@@ -9,7 +9,6 @@ Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -64,18 +63,18 @@ def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[
     """Return subsets to replay and the matrix that averages them by n: all of them, or a sample.
 
     Sampled subsets are prefixes of random orders, the same for all questions: candidates of a
-    question are exchangeable.
+    question are exchangeable. Those of one candidate and of all are never sampled.
     """
     if size <= EXACT_SIZE:
         masks = ((np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1).astype(float)
         masks = masks[np.isin(masks.sum(axis=1), ns)]
-        average = (masks.sum(axis=1)[:, None] == np.array(ns)).astype(float)
-        return masks, average / average.sum(axis=0)
-    rng = np.random.default_rng([seed, size, subsets])
-    rank = np.argsort(rng.random((subsets, size)), axis=1).argsort(axis=1)
-    masks = np.concatenate([rank < n for n in ns]).astype(float)
-    average = np.kron(np.eye(len(ns)), np.full((subsets, 1), 1 / subsets))
-    return masks, average
+    else:
+        rng = np.random.default_rng([seed, size, subsets])
+        rank = np.argsort(rng.random((subsets, size)), axis=1).argsort(axis=1)
+        every = {1: np.eye(size), size: np.ones((1, size))}
+        masks = np.concatenate([every.get(n, rank < n) for n in ns]).astype(float)
+    average = (masks.sum(axis=1)[:, None] == np.array(ns)).astype(float)
+    return masks, average / average.sum(axis=0)
 
 
 def vote_values(
@@ -152,73 +151,3 @@ def _replay_votes(
             value = np.where(no_vote, gold[part] @ masks.T / masks.sum(axis=1), value)
         results[part] = value @ average
     return results
-
-
-# ------------------------------------------------------------------ over random orders
-
-
-@dataclass(frozen=True)
-class VoteOrders:
-    """Random orders of the candidates, laid out for votes; shared by all rewarders of a pool.
-
-    `candidate` (M, S·Q): the flat place of each step's candidate in (Q, M). `slot` (M, S·Q): the
-    flat place of its answer in (S·Q, A + 1), the last answer being none. `gold` (S·Q·(A + 1)): the
-    value of choosing an answer. `head_start` (S·Q, A + 1): random numbers that break ties.
-    """
-
-    shape: tuple[int, int, int]
-    candidate: Ints
-    slot: Ints
-    gold: Floats
-    head_start: Floats
-
-
-def vote_orders(answers: Ints, gold: Floats, count: int, seed: int) -> VoteOrders:
-    """Draw `count` random orders of every question. `answers` (Q, M), −1 for none."""
-    q, m = answers.shape
-    kinds = int(answers.max(initial=0)) + 1
-    answers = np.where(answers < 0, kinds, answers)
-    given = answers[:, None, :] == np.arange(kinds + 1)[:, None]  # (Q, A + 1, M)
-    value = (gold[:, None, :] * given).sum(axis=2) / np.maximum(given.sum(axis=2), 1)
-    # One step after the other, all orders of all questions next to each other in each.
-    orders = random_orders(m, q, count, seed) + np.arange(q)[:, None] * m
-    candidate = np.ascontiguousarray(orders.reshape(-1, m).T)
-    slot = answers.ravel().take(candidate) + np.arange(count * q) * (kinds + 1)
-    head_start = np.random.default_rng(seed).random((count * q, kinds + 1))
-    head_start[:, kinds] = np.nan  # candidates without an answer never lead
-    return VoteOrders((count, q, m), candidate, slot, np.tile(value.ravel(), count), head_start)
-
-
-def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[Floats, Floats]:
-    """Replay a weighted vote of the first n of each random order, every n in one pass.
-
-    Weights (Q, M) are not negative, so after each candidate the leader is the former one or the
-    answer that was just voted for. Tiny random head starts break ties uniformly. Returns (Q, N)
-    and the mean by order and n (S, N), whose spread is the resampling error.
-    """
-    s, q, m = drawn.shape
-    weights = np.nan_to_num(weights)
-    totals = (drawn.head_start * (1e-9 * weights.max(initial=1e-300))).ravel()
-    highest = np.full(s * q, -1.0)
-    leader = np.arange(1, s * q + 1) * drawn.head_start.shape[1] - 1  # no answer yet
-    results, spread = np.empty((m, q)), np.empty((m, s))
-    for n, (candidate, slot) in enumerate(zip(drawn.candidate, drawn.slot, strict=True)):
-        votes = totals.take(slot) + weights.ravel().take(candidate)
-        totals[slot] = votes
-        leader = np.where(votes > highest, slot, leader)
-        np.fmax(highest, votes, out=highest)
-        values = drawn.gold.take(leader).reshape(s, q)
-        results[n], spread[n] = values.sum(axis=0), values.sum(axis=1)
-    return results.T / s, spread.T / q
-
-
-def random_orders(size: int, questions: int, count: int, seed: int) -> Ints:
-    """(S, Q, M): independent random orders of the candidates of every question."""
-    rng = np.random.default_rng([seed, size, questions])
-    return np.argsort(rng.random((count, questions, size), dtype=np.float32), axis=2)
-
-
-def resampling_error(spread: Floats) -> float:
-    """Standard error of a mean from drawing S orders: sd over orders / sqrt(S)."""
-    s = len(spread)
-    return float(spread.std(axis=0, ddof=1).max() / np.sqrt(s)) if s > 1 else 0.0

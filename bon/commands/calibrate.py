@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import echo, emit
+from bon.commands.options import emit
 from bon.core.errors import EXIT_CODES, BonError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def calibrate(
     ],
     labels: Annotated[
         Path | None,
-        Option(help="Labels: a table (item, label, annotator), such as next.csv of --next."),
+        Option(help="Labels: a table (item, label; also annotator, probability)."),
     ] = None,
     rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
     threshold: Annotated[float | None, Option(help="Lowest score that counts as right.")] = None,
@@ -31,9 +31,6 @@ def calibrate(
     passing: Annotated[
         float | None, Option("--pass", help="Grades from it on are right (labels and verdicts).")
     ] = None,
-    label_next: Annotated[
-        int, Option("--next", min=0, help="Number of items to draw for labelling, into --out.")
-    ] = 0,
     columns: options.Columns = None,
     seed: Annotated[int, Option(help="Seed of draws.")] = 0,
     out: options.OutFolder = None,
@@ -56,11 +53,6 @@ def calibrate(
         table = labels_of(labels, names, passing)
         consensus, people = agreement_of(table, settings)
         votes, origin = with_labels(votes, consensus, table), str(labels)
-    if label_next:
-        blind = votes.assign(label=float("nan")) if source.is_dir() and labels is None else votes
-        echo(_draw(blind, label_next, seed, source, out or Path()), err=True)
-        if not votes["label"].notna().any():
-            return
     result = measure(
         votes,
         settings,
@@ -75,31 +67,6 @@ def calibrate(
     emit(value, lambda: calibration_text(result, checks), as_json)
     if checks:
         raise typer.Exit(max(EXIT_CODES[check.answer] for check in checks))
-
-
-def _draw(votes: "pd.DataFrame", count: int, seed: int, source: Path, folder: Path) -> str:
-    """Draw items to label into next.csv, with what was asked and answered."""
-    from bon.analysis.artifacts import csv_text
-    from bon.analysis.calibration.labelled import by_rewarder
-    from bon.analysis.calibration.next_items import next_items
-    from bon.running.labelled_votes import asked_of
-
-    single = votes[votes["kind"] == "answers"]
-    judges = list(by_rewarder(votes if single.empty else single))
-    if len(judges) > 1:
-        raise BonError("--next needs one rewarder", "name it: --rewarder NAME")
-    if (path := folder / "next.csv").exists():
-        raise BonError(f"{path} may hold labels already", "draw into another folder: --out")
-    # Neither its strata nor their order, which tell what the judge said.
-    drawn = next_items(judges[0], count, seed).drop(columns="stratum").sort_values("item")
-    texts = votes.drop_duplicates("item").set_index("item")[["text", "other"]]
-    drawn = drawn.join(texts, on="item")
-    if source.is_dir():
-        key = drawn["item"].str.partition("/")[0].rename("key")
-        drawn = drawn.join(key).join(asked_of(source), on="key").drop(columns="key")
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(csv_text(drawn), encoding="utf-8")
-    return f"{path}: fill in `label`, then bon calibrate {source} --labels {path}"
 
 
 def _of(votes: "pd.DataFrame", rewarder: str | None, source: Path) -> "pd.DataFrame":

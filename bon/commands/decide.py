@@ -205,7 +205,7 @@ def regrade(
     questions: options.Questions = "",
     labels: Annotated[
         Path | None,
-        Option(help="Labels of a run's answers: a table, such as next.csv of bon calibrate."),
+        Option(help="Labels of a run's answers: a table (item, label; also probability)."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -12,9 +12,7 @@ from bon.commands.options import echo
 def import_(
     files: Annotated[
         list[Path],
-        Argument(
-            help="Files of responses, scores or verdicts (bon list formats), or a bon export."
-        ),
+        Argument(help="Files of responses, scores or verdicts (bon list formats)."),
     ],
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from pydantic import ValidationError
 
 import bon
@@ -28,8 +27,8 @@ from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.workbench import Workbench
-from bon.exports.contents import name_of
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
+from bon.exports.pool import card_metadata
 
 _CARD = Path(__file__).with_name("dataset_card.md")
 
@@ -134,12 +133,12 @@ class Freezing:
     def sources(self) -> list[tuple[str, str, Licence]]:
         """Part, name and licence of the sets, or of the runs' questions and policies."""
         sources = {
-            ("pairs", name_of(spec)): licence_of_dataset(spec) for spec in self.bench.recipe.pairs
+            ("pairs", spec.title): licence_of_dataset(spec) for spec in self.bench.recipe.pairs
         }
         with judged_runs(self.bench) as runs:
             for run in runs:
                 for spec in run.setup.experiment.questions:
-                    sources["questions", name_of(spec)] = licence_of_dataset(spec)
+                    sources["questions", spec.title] = licence_of_dataset(spec)
                 for policy in run.setup.policies:
                     sources["answers", policy.card.name] = licence_of(policy.card.licence)
         return [(*source, licence) for source, licence in sources.items()]
@@ -221,12 +220,6 @@ class Freezing:
         """Return the card of the published items, with metadata for `datasets` and the hub."""
         audit, items = self.audit, self._items("public")
         pairs = {"config_name": "pairs", "data_files": [{"split": "test", "path": "pairs.parquet"}]}
-        metadata = {
-            "license": licence,
-            "task_categories": ["visual-question-answering"],
-            "tags": ["bon", "reward-model", "preference", "benchmark"],
-            "configs": [pairs],
-        }
         held_out = f" {audit.held_out} more, on unpublished questions, are held out."
         left_out = Counter(self.left_out.values())
         reasons = "; ".join(f"{count}: {reason}" for reason, count in left_out.items())
@@ -235,7 +228,7 @@ class Freezing:
         lines = [*audit.findings, *audit.warnings]
         lines[:0] = [] if audit.answered else ["No annotator has checked its labels."]
         return _CARD.read_text("utf-8").format(
-            metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
+            metadata=card_metadata(licence, ["reward-model", "preference", "benchmark"], [pairs]),
             name=self.bench.name,
             version=self.version,
             bon=bon.__version__,

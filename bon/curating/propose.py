@@ -1,15 +1,10 @@
 """`bon curate draw`: items of runs' pools or preference sets, with inclusion probabilities."""
 
-import hashlib
-import io
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
-
-from PIL import Image
 
 import bon
 from bon.analysis.results.record import Record
@@ -33,6 +28,8 @@ from bon.curating.pools import (
     split_of,
 )
 from bon.curating.workbench import Workbench
+from bon.exports.contents import file_name
+from bon.exports.preferences import load_image
 from bon.policies.prompting import question_block
 from bon.work.setup import located
 
@@ -154,7 +151,7 @@ def _from_sets(bench: Workbench, quiet: bool) -> tuple[list[CuratedItem], dict[s
     with tempfile.TemporaryDirectory() as folder:
         images = ImageStore(folder)
         for spec in recipe.pairs:
-            say(f"reading {spec.name or spec.benchmark}", quiet=quiet)
+            say(f"reading {spec.title}", quiet=quiet)
             for pair in load_pairs(located(spec, bench.directory), images):
                 rows += 1
                 if isinstance(pair, PreferencePair):
@@ -205,19 +202,12 @@ def _item_of(
 
 
 def _copied(bench: Workbench, images: Iterable[ImageRef]) -> tuple[str, ...]:
-    copies = (copy_image(bench.images, Path(image.path)) for image in images)
-    return tuple(filter(None, copies))
-
-
-def copy_image(folder: Path, image: Path) -> str | None:
-    """Copy an image into the folder under its hash; None if it is missing."""
-    try:
-        data = image.read_bytes()
-        kind = Image.open(io.BytesIO(data)).format or ""
-    except OSError:
-        return None
-    path = folder / f"{hashlib.sha256(data).hexdigest()}.{kind.lower()}"
-    if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data)
-    return f"{folder.name}/{path.name}"
+    """Copy images into the workbench under their hashes; return their names."""
+    names = []
+    for image in map(load_image, images):
+        path = bench.images / file_name(image)
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, image.data)
+        names.append(f"{path.parent.name}/{path.name}")
+    return tuple(names)

@@ -395,10 +395,7 @@ class RewarderCard(Card):
     aggregate: Aggregate = "mean"
     window: int = Field(8, ge=2, le=64)
     step_separator: Text = "\n\n"
-    members: Words = ()
-    combine: Literal["preferences", "scores"] = Field(
-        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
-    )
+    members: Words = Field((), description="of an ensemble, whose score is their mean score")
     python: Name = Field("", description="module:Class of a user's rewarder")
     options: SerializeAsAny[RewarderOptions] = Field(default_factory=dict, validate_default=True)
     check: tuple[KnownScores, ...] = Field(
@@ -457,17 +454,17 @@ class DatasetSpec(Strict):
         "", description="of numbers", examples=["5%"]
     )
 
+    @property
+    def title(self) -> str:
+        """The name in the results, which questions and pairs carry."""
+        return self.name or self.benchmark
+
 
 class QuestionsSpec(DatasetSpec):
     """A downstream task."""
 
     subset: float = Field(1.0, gt=0, le=1, description="seeded share of questions that is judged")
     weight: float | None = Field(None, gt=0, le=1e9, description="of the task among several")
-
-    @property
-    def task(self) -> str:
-        """The name of the task, which its questions carry."""
-        return self.name or self.benchmark
 
 
 class PairsSpec(DatasetSpec):

@@ -1,31 +1,29 @@
 """Exports of a run, one entry of `EXPORTS` per format."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from bon.core.errors import BonError
 from bon.core.files import staged
 from bon.core.registry import Registry
 from bon.exports.contents import Contents, write_tables
-from bon.exports.dataset_folder import write_hub_folder
-from bon.exports.layouts import write_trl
+from bon.exports.layouts import write_training_rows
 from bon.exports.leaderboards import write_latex, write_markdown
 from bon.exports.pool import write_pool
-from bon.exports.preferences import Contrast, Preferences, training_rows
+from bon.exports.preferences import Preferences
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One format: `write` writes what a run holds, `layout` training rows (with images or not)."""
+    """One format: `write` writes what a run holds; `trains`: training rows, by preferences."""
 
     name: str
     title: str
-    write: Callable[[Contents, Path], list[Path]] | None = None
-    layout: Callable[..., list[Path]] | None = None
+    write: Callable[[Contents, Path], list[Path]]
+    trains: bool = False
 
 
 EXPORTS: Registry[Export] = Registry(
@@ -36,12 +34,7 @@ EXPORTS: Registry[Export] = Registry(
         export.name: export
         for export in (
             Export("parquet", "all tables as Parquet", write_tables),
-            Export("trl", "training rows for TRL (DPO)", layout=write_trl),
-            Export(
-                "hub-folder",
-                "a dataset folder with card, results and report, ready to upload",
-                write_hub_folder,
-            ),
+            Export("trl", "training rows for TRL (DPO)", write_training_rows, trains=True),
             Export(
                 "pool",
                 "candidates for other rewarders, with a card (`policies: [{pool: FOLDER}]`)",
@@ -69,30 +62,10 @@ def export_run(
     files.
     """
     export = EXPORTS[form]
-    if preferences and not export.layout:
-        choices = ", ".join(name for name, other in EXPORTS.items() if other.layout)
+    if preferences and not export.trains:
+        choices = ", ".join(name for name, other in EXPORTS.items() if other.trains)
         raise BonError(f"{form} holds no training rows", f"use --format {choices}")
     with Store(directory, readonly=True) as store, staged(out, replace=replace) as folder:
-        contents = Contents(open_run(store), store)
-        if export.write:
-            paths = export.write(contents, folder)
-        else:
-            assert export.layout is not None
-            preferences = preferences or Preferences()
-            rows = _not_empty(training_rows(contents.setup, store, preferences), preferences)
-            shown = store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
-            paths = export.layout(rows, folder, images=shown)
+        contents = Contents(open_run(store), store, preferences or Preferences())
+        paths = export.write(contents, folder)
     return [out / path.relative_to(folder) for path in paths]
-
-
-def _not_empty(rows: Iterable[Contrast], preferences: Preferences) -> Iterable[Contrast]:
-    rows = iter(rows)
-    first = next(rows, None)
-    if first is None:
-        by = preferences.by
-        why = "all are right or all are wrong" if by == "correct" else "it ranks them equally"
-        raise BonError(
-            f"no training rows by {by!r}: no question has two answers that differ ({why})",
-            "choose another --preferences",
-        )
-    return chain([first], rows)

@@ -1,21 +1,38 @@
-"""Layouts of training rows: TRL's."""
+"""Training rows in TRL's layout."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bon.core.dataset_features import IMAGE, write_rows
+from bon.core.errors import BonError
 from bon.engines.base import ImagePart, Message
-from bon.exports.contents import file_name
-from bon.exports.preferences import Contrast
+from bon.exports.contents import Contents, file_name
+from bon.exports.preferences import Contrast, training_rows
 
 _TEXT = pa.string()
 _CONTENT = pa.list_(pa.struct([("type", _TEXT), ("text", _TEXT)]))
 _TURNS = pa.list_(pa.struct([("role", _TEXT), ("content", _CONTENT)]))
 _LABELS = [(name, _TEXT) for name in ("question", "policy", "by")]
 _SCORES = [(name, pa.float64()) for name in ("chosen_score", "rejected_score", "margin")]
+
+
+def write_training_rows(contents: Contents, out: Path) -> list[Path]:
+    """Write what the preferences of an export rank."""
+    store, by = contents.store, contents.preferences.by
+    shown = store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
+    rows = training_rows(contents.setup, store, contents.preferences)
+    (path,) = write_trl(rows, out, images=shown)
+    if not pq.read_metadata(path).num_rows:
+        why = "all are right or all are wrong" if by == "correct" else "it ranks them equally"
+        raise BonError(
+            f"no training rows by {by!r}: no question has two answers that differ ({why})",
+            "choose another --preferences",
+        )
+    return [path]
 
 
 def write_trl(

@@ -8,6 +8,7 @@ from bon.analysis.report.leaderboard import leaderboard
 from bon.analysis.results import PolicyResult, Results
 from bon.analysis.results.phrasing import MINUS, NONE, difference, scaled
 from bon.exports.contents import Contents
+from bon.running.reporting import read_results
 
 _HEAD = ("reward model", "rank", "accuracy", "over majority vote", "over pass@1")
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -18,7 +19,7 @@ _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 def write_latex(contents: Contents, out: Path) -> list[Path]:
     """Write `leaderboard.tex`, a tabular with booktabs' rules, to be put into a table."""
-    results = contents.results
+    results = read_results(contents.store.directory)
     lines = [
         "% \\usepackage{booktabs}",
         rf"% {_caption(results)}",
@@ -39,7 +40,7 @@ def write_latex(contents: Contents, out: Path) -> list[Path]:
 
 def write_markdown(contents: Contents, out: Path) -> list[Path]:
     """Write `leaderboard.md`, the same table."""
-    results = contents.results
+    results = read_results(contents.store.directory)
     lines = []
     for policy, rows in _blocks(results):
         lines += [f"**{policy}**", ""] if len(results.policies) > 1 else []

@@ -5,6 +5,7 @@ answers (bon.formats.answers). A question that may not be passed on is left out 
 its id and right answer, and its benchmark is named beside the pool.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,16 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from bon.benchmarks import BENCHMARKS
 from bon.core.dataset_features import IMAGE, write_rows
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
-from bon.core.records import BY_MODEL
+from bon.core.records import BY_MODEL, Question
 from bon.experiment.cards import Loaded
-from bon.experiment.config import PolicyCard
-from bon.exports.contents import Contents, model_id
-from bon.exports.dataset_folder import (
-    images_of,
-    metadata_of,
-    sources_of,
-    table_of,
-    terms_of,
-    withheld,
-)
+from bon.experiment.config import IMPORTED, DatasetSpec, PolicyCard
+from bon.exports.contents import Contents, file_name
+from bon.exports.licences import licence_of, licence_of_dataset
+from bon.exports.preferences import load_image
 from bon.formats.question_join import row_of
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades_of
@@ -42,12 +38,18 @@ _ROLES = [
     ("num_tokens", pa.list_(pa.int64())),
 ]  # fmt: skip
 _CARD = Path(__file__).with_name("pool.md")
+_OUTPUTS = (
+    "Answers of candidates are outputs of their policy: its licence says what may be trained "
+    "on them, and whoever publishes this folder is responsible for that."
+)
 
 
 def write_pool(contents: Contents, out: Path) -> list[Path]:
     """Write data/POLICY.parquet, a row per question; the policies; and README.md."""
     setup, store = contents.setup, contents.store
-    hidden = {task["name"] for task in withheld(contents)}
+    tasks = setup.experiment.questions
+    sources = [(task.title, _hub(task), licence_of_dataset(task)) for task in tasks]
+    hidden = sorted(name for name, _, licence in sources if not licence.shareable)
     columns = [*_ROLES, *(() if hidden else _SHOWN)]
     paths, policies = [], []
     for policy in setup.policies:
@@ -60,19 +62,27 @@ def write_pool(contents: Contents, out: Path) -> list[Path]:
         policies.append(_policy(contents, policy))
     if not policies:
         raise BonError("this run has no candidates to share", "export one that has policies")
-    sources = sources_of(setup.experiment.questions, setup.policies)
-    names = [policy["name"] for policy in policies]
-    restrictions = [*terms_of(sources)]
+    sources += [(p["name"], p["source"], licence_of(p["licence"])) for p in policies]
+    notes = [f"**{name}** ({own.name}): {own.terms}" for name, _, own in sources if own.terms]
+    notes.append(_OUTPUTS)
     if hidden:
-        restrictions.append(
-            f"Texts, options and images of {', '.join(sorted(hidden))} are left out: name the "
+        notes.append(
+            f"Texts, options and images of {', '.join(hidden)} are left out: name the "
             "benchmark under `questions:`."
         )
+    free = all(licence.shareable and not licence.terms for _, _, licence in sources)
+    configs: list[dict[str, Any]] = [
+        {"config_name": name, "data_files": [{"split": "train", "path": f"data/{name}.parquet"}]}
+        for name in (policy["name"] for policy in policies)
+    ]
+    configs[0]["default"] = True
     card = _CARD.read_text("utf-8").format(
-        metadata=metadata_of(sources, names, names[0]),
+        metadata=card_metadata(
+            "apache-2.0" if free else "other", ["best-of-n", "reward-model", "preference"], configs
+        ),
         name=setup.experiment.name,
-        restrictions="\n".join(f"- {line}" for line in restrictions),
-        sources=table_of(sources),
+        restrictions="\n".join(f"- {note}" for note in notes),
+        sources="\n".join(f"| {name} | {source} | {own.name} |" for name, source, own in sources),
     )
     write_atomic(out / POLICIES, yaml.safe_dump({"policies": policies}, sort_keys=False))
     write_atomic(out / "README.md", card)
@@ -85,11 +95,36 @@ def _policy(contents: Contents, policy: Loaded[PolicyCard]) -> dict[str, Any]:
     kept = frozen(contents.store, "policies", card, policy.spec)
     return {
         **{key: value for key, value in kept.items() if key not in ("engine", "prompt", "model")},
-        "source": "/".join(model_id(card)),
+        "source": source_of(card),
         "revision": card.revision,
         "sampling": card.sampling.model_dump(mode="json"),
         "prompt_text": policy.prompt.wording,
     }
+
+
+def source_of(card: PolicyCard) -> str:
+    """Return the model's id on the hub, or a name without any path of this machine."""
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", card.model):
+        return card.model
+    return card.model if re.fullmatch(r"[\w.-]+", card.model) else card.name
+
+
+def _hub(spec: DatasetSpec) -> str:
+    """Return the dataset of the hub, or "a file"."""
+    if spec.path or spec.benchmark == IMPORTED:
+        return "a file"
+    return spec.hub or BENCHMARKS[spec.benchmark].hub or "a file"
+
+
+def card_metadata(licence: str, tags: list[str], configs: list[dict[str, Any]]) -> str:
+    """Return the metadata of a dataset card for `datasets` and the hub."""
+    metadata = {
+        "license": licence,
+        "task_categories": ["visual-question-answering"],
+        "tags": ["bon", *tags],
+        "configs": configs,
+    }
+    return str(yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True))
 
 
 def _rows(
@@ -107,7 +142,7 @@ def _rows(
         grade = dict(zip((row.key for row in rows), grades_of(question, rows), strict=True))
         row = row_of(question, images=False) | {
             "dataset": question.dataset,
-            "images": images_of(question) if "images" in names else None,
+            "images": _images(question) if "images" in names else None,
             "response": [row and row.text for row in given],
             "parsed": [row.answer if row and read else None for row in given],
             "correct": [row and (read or None) and grade[row.key].right for row in given],
@@ -115,3 +150,9 @@ def _rows(
             "num_tokens": [row and row.num_tokens for row in given],
         }
         yield {name: row.get(name) for name in names}
+
+
+def _images(question: Question) -> list[dict[str, Any]]:
+    """Return the images as `datasets` stores them, each named by its hash."""
+    images = map(load_image, question.images)
+    return [{"bytes": image.data, "path": file_name(image)} for image in images]

@@ -12,12 +12,11 @@ from typing import Literal, get_args
 
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
-from bon.core.records import Candidate, Question
+from bon.core.records import Candidate, ImageRef, Question
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.exports.contents import load_image
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades_of
 from bon.policies.prompting import policy_messages
@@ -78,10 +77,6 @@ def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Itera
     rank = ranking(setup, store, preferences.by)
     if not store.has("candidates", "outcome != 'error' AND finish != ?", (WITHOUT_TEXT,)):
         raise BonError("the run holds no response texts", "import the answers too, then export")
-    return _rows(setup, store, preferences, rank)
-
-
-def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") -> Iterator[Contrast]:
     for policy in setup.policies:
         for question in store.questions():
             rows = with_texts(store, policy, question)
@@ -103,6 +98,11 @@ def with_texts(store: Store, policy: Loaded[PolicyCard], question: Question) -> 
         for row in store.candidates(policy.spec, question.key, policy.card.n)
         if row.outcome != "error" and row.finish != WITHOUT_TEXT
     ]
+
+
+def load_image(ref: ImageRef) -> ImagePart:
+    """Read an image of the store."""
+    return ImagePart(ref.sha256, Path(ref.path).read_bytes())
 
 
 def messages_of(question: Question, policy: Loaded[PolicyCard]) -> tuple[Message, ...]:

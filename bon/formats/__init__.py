@@ -53,7 +53,7 @@ def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
     row = dict.fromkeys(roles) | renamed(row, columns)
 
     def fits(form: Format) -> bool:
-        return form.fits(row) if form in TABLES else form.recognises(path)
+        return form.fits(row) if form.recognises is None else form.recognises(path)
 
     names = [*FORMATS.added, *FORMATS.shipped]
     for form in filter(fits, map(FORMATS.__getitem__, names)):

@@ -5,15 +5,18 @@ Whatever wrote a file, its rows come out as one of a few tables: bon.formats.ans
 """
 
 import csv
+import json
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from bon.benchmarks.base import BadRow, columns_in
-from bon.benchmarks.rows import READERS, RawRow, local_files
+from bon.benchmarks.rows import RawRow, local_files, local_rows
 from bon.core.errors import BonError
+from bon.core.files import open_zip
 from bon.formats import wide_scores
 
 Table = Literal[
@@ -38,7 +41,8 @@ class Format:
     """One kind of file.
 
     needs: what a user has to provide, in one line.
-    recognises: whether a file is of this format, by its name and beginning.
+    recognises: whether a file is of this format, by its name and beginning; None: by the columns
+        of its first row (`fits`).
     rows: the rows of its table, each with the folder that image paths start from.
     bare: rows lack question and options, which bon.formats.question_join adds.
     imageless: rows lack the images of their questions, which it can add.
@@ -50,18 +54,13 @@ class Format:
     title: str
     needs: str
     table: Table
-    recognises: Callable[[Path], bool]
+    recognises: Callable[[Path], bool] | None
     rows: Callable[[Path], Iterator[RawRow]]
     bare: bool = False
     imageless: bool = False
     required: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
     columns: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def scored(self) -> list[str]:
-        """The columns that the user named for scores of one rewarder each."""
-        return _columns("score", self.columns["score"]) if "score" in self.columns else []
 
     def fits(self, row: Mapping[str, Any]) -> bool:
         """Whether a table with this first row is of this format."""
@@ -96,22 +95,17 @@ def renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
 
 def absent(role: str, named: str, row: Mapping[str, Any]) -> list[str]:
     """Return the columns of a role that a row does not have."""
-    return [column for column in _columns(role, named) if column and column not in row]
-
-
-def _columns(role: str, named: str) -> list[str]:
-    """Return the columns that a role names; several of `score` are several rewarders'."""
-    return columns_in("options" if role == "score" else role, named)
+    return [column for column in columns_in(role, named) if column and column not in row]
 
 
 def file_rows(path: Path) -> Iterator[RawRow]:
-    """Yield rows of a JSONL, Parquet, JSON or CSV file, or of a folder of the first three."""
+    """Yield rows of a JSONL, Parquet, JSON or CSV file, of a folder of the first three or a ZIP."""
     if path.suffix == ".csv" and path.is_file():
         yield from ((path.parent, row) for row in _csv(path))
-        return
-    for file in local_files(path, None, None):
-        for row in READERS[file.suffix](file):
-            yield file.parent, row
+    elif path.suffix == ".zip" and path.is_file():
+        yield from ((None, row) for row in _zipped(path))
+    else:
+        yield from local_rows(local_files(path, None, None))
 
 
 def whole_rows(path: Path, fix: str) -> Iterator[tuple[Path | None, dict[str, Any]]]:
@@ -163,19 +157,23 @@ def _csv(path: Path) -> Iterator[dict[str, Any] | BadRow]:
         raise BonError(f"{path} is not CSV in UTF-8: {error}", "save it as UTF-8") from None
 
 
+def _zipped(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of every JSON file in a ZIP."""
+    try:
+        with open_zip(path) as archive:
+            for name in sorted(archive.namelist()):
+                rows = json.loads(archive.read(name)) if name.endswith(".json") else []
+                yield from (row for row in rows if isinstance(row, dict))
+    except (zipfile.BadZipFile, ValueError, RecursionError, OSError) as error:
+        raise BonError(f"{path} is not a complete ZIP of JSON: {error}", "copy it again") from None
+
+
 def _table(
     name: str, table: Table, title: str, needs: str, *required: str, without: str = ""
 ) -> Format:
     """A table known by columns of its first row."""
-
-    def recognises(path: Path) -> bool:
-        return form.fits(first_row(path))
-
-    form = Format(
-        name, title, needs, table, recognises, file_rows,
-        required=required, without=frozenset(without.split()),
-    )  # fmt: skip
-    return form
+    none_of = frozenset(without.split())
+    return Format(name, title, needs, table, None, file_rows, required=required, without=none_of)
 
 
 TABLES = (

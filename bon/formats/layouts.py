@@ -1,7 +1,5 @@
 """Outputs of other tools that are tables under other names: the column of each role."""
 
-import json
-import zipfile
 from collections.abc import Iterator, Mapping
 from itertools import count, takewhile
 from pathlib import Path
@@ -9,8 +7,6 @@ from typing import Any, NamedTuple
 
 from bon.benchmarks.base import BadRow
 from bon.benchmarks.rows import RawRow
-from bon.core.errors import BonError
-from bon.core.files import open_zip
 from bon.core.keys import content_key
 from bon.formats.base import Format, file_rows, first_row
 
@@ -55,27 +51,6 @@ LAYOUTS = (
 )  # fmt: skip
 
 
-def _members(path: Path) -> Iterator[RawRow]:
-    """Yield the rows of a file, or of every JSON file in a ZIP."""
-    if path.suffix != ".zip":
-        yield from file_rows(path)
-        return
-    try:
-        with open_zip(path) as archive:
-            for name in sorted(archive.namelist()):
-                rows = json.loads(archive.read(name)) if name.endswith(".json") else []
-                yield from ((None, row) for row in rows if isinstance(row, dict))
-    except (zipfile.BadZipFile, ValueError, RecursionError, OSError) as error:
-        raise BonError(f"{path} is not a complete ZIP of JSON: {error}", "copy it again") from None
-
-
-def _first(path: Path) -> dict[str, Any]:
-    try:
-        return next((row for _, row in _members(path) if isinstance(row, dict)), {})
-    except BonError:
-        return {}
-
-
 def _found(layout: Layout, row: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns of the roles that a row has."""
     columns = {
@@ -90,10 +65,10 @@ def _format(layout: Layout) -> Format:
 
     def recognises(path: Path) -> bool:
         known = path.suffix in (".json", ".jsonl", ".zip") and path.is_file()
-        return known and needed <= _found(layout, _first(path)).keys()
+        return known and needed <= _found(layout, first_row(path)).keys()
 
     def rows(path: Path) -> Iterator[RawRow]:
-        for folder, row in _members(path):
+        for folder, row in file_rows(path):
             if isinstance(row, BadRow):
                 yield folder, row
                 continue

@@ -106,7 +106,7 @@ def read_tables(files: Iterable[tuple[Path, Format]]) -> ScoreTables:
                 continue
             try:
                 if form.table == "wide scores":
-                    rewarders = rewarders or rewarders_in(values, form.scored)
+                    rewarders = rewarders or rewarders_in(values, form.columns.get("score", ""))
                     for row in melted(values, rewarders):
                         table = "pair scores" if "pair" in row else "scores"
                         _add_row(tables, scores, table if "rewarder" in row else "candidates", row)

@@ -98,22 +98,18 @@ def _tsv(path: Path) -> Iterator[dict[str, Any] | BadRow]:
 
 
 def _xlsx(path: Path) -> Iterator[dict[str, Any]]:
+    import pandas as pd
+
     try:
-        import openpyxl
+        with open_zip(path):
+            book = pd.read_excel(path, dtype=object, keep_default_na=False)
     except ImportError:
         raise BonError(
             "reading .xlsx needs the package openpyxl", "pip install 'bon[interop]'"
         ) from None
-    try:
-        with open_zip(path):
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        book.worksheets[0].reset_dimensions()  # whatever it declares
-        cells = book.worksheets[0].iter_rows(values_only=True)
-        names = [str(name) for name in next(cells, ())]
-        for row in cells:
-            yield dict(zip(names, row, strict=False))
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, SyntaxError) as error:
         raise BonError(f"{path} is not a complete workbook: {error}", "copy it again") from None
+    yield from book.to_dict("records")  # type: ignore[misc]  # its columns are texts
 
 
 FORMAT = Format(

@@ -7,10 +7,10 @@ pair (two columns for each rewarder: `NAME chosen` and `NAME rejected`, or with 
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bon.benchmarks.base import RowError
+from bon.benchmarks.base import RowError, columns_in
 
 ROLES = frozenset((
     "id", "question", "candidate", "candidates", "correct", "answer", "subject", "difficulty",
@@ -22,7 +22,7 @@ Cells = dict[str, dict[str, str]]
 """The columns of each rewarder: `score`, `scores`, or `chosen` and `rejected`."""
 
 
-def rewarders_in(row: Mapping[str, Any], named: Sequence[str] = ()) -> Cells:
+def rewarders_in(row: Mapping[str, Any], named: str = "") -> Cells:
     """Return the rewarders of a wide table by its first row; `named`: columns of scores alone."""
     if "pair" in row:
         sides = [re.fullmatch(r"(.+)[ _.-](chosen|rejected)", name) for name in row]
@@ -32,7 +32,11 @@ def rewarders_in(row: Mapping[str, Any], named: Sequence[str] = ()) -> Cells:
         return {name: cells for name, cells in found.items() if len(cells) == 2}
     each = "candidate" in row
     known = ROLES | {"options"}  # which may be numbers
-    names = named or [n for n, cell in row.items() if n not in known and _is_score(cell, each)]
+    names = (
+        columns_in("score", named)
+        if named
+        else [n for n, cell in row.items() if n not in known and _is_score(cell, each)]
+    )
     return {name: {"score" if each else "scores": name} for name in names}
 
 

@@ -26,7 +26,6 @@ from bon.importing.imported_rows import (
     notes_of_answers,
     records_from_tables,
 )
-from bon.importing.restore import is_export, restore
 from bon.storage.store import Store
 from bon.work.imported_cards import is_run, rewarder_cards
 from bon.work.setup import Setup, prepare
@@ -52,7 +51,7 @@ def import_files(
     `columns` maps roles to columns of response files. `questions` is the benchmark, file or run
     with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
     adapter reads pairs with texts. `grader` grades free answers whose rows name none.
-    Returns the responses read, none for a `bon export`.
+    Returns the responses read.
     """
     texts_only = {"extractor": extractor} if extractor != "official" else {}
     texts_only |= {"grader": grader} if grader else {}
@@ -64,15 +63,6 @@ def import_files(
             "give `bon run` an experiment with `policies: [{from: FILE, name: NAME, extractor: "
             "llm}]` and `reading: CARD` (docs/graders.md)",
         )
-    if len(files) == 1 and is_export(files[0]):
-        refuse_unused(
-            "an export is restored as it was",
-            policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            **texts_only,
-        )  # fmt: skip
-        with removed_on_error(directory):
-            restore(files[0], directory, replace=replace, quiet=quiet)
-        return Answers()
     readers = {file: name for file in files if (name := _pairs_adapter(file, benchmark))}
     if len(readers) == len(files):
         refuse_unused("their benchmark says how pairs are read", columns=columns)

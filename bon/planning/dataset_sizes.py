@@ -83,7 +83,7 @@ class DatasetSizes:
         for spec, rows in zip(tasks, self.tasks, strict=True):
             self._measure(spec, "questions", "questions", rows.count / max(self.questions.count, 1))
         for spec in pairs:
-            self._measure(spec, "pairs", spec.name or spec.benchmark)
+            self._measure(spec, "pairs", spec.title)
 
     def question_tokens(self, model: Loaded[Any], name: str = "questions") -> float:
         """Return the mean tokens of a question, or a pair's prompt, with the images it is shown."""
@@ -96,7 +96,7 @@ class DatasetSizes:
         return self._texts[name][1]
 
     def _rows(self, spec: DatasetSpec, table: str) -> Rows:
-        name = spec.name or spec.benchmark
+        name = spec.title
         if self._store is not None:
             several = table == "pairs" or len(self._setup.experiment.questions) > 1
             column = "benchmark" if table == "pairs" else "json_extract(data, '$.dataset')"

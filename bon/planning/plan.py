@@ -222,7 +222,7 @@ def _groups(setup: Setup) -> Iterator[tuple[str, str]]:
             here = located(spec, setup.base)
             for pair in load_pairs(here, ImageStore(folder)) if here.path is not None else ():
                 if not isinstance(pair, BadRow):
-                    yield spec.name or spec.benchmark, pair.group
+                    yield spec.title, pair.group
 
 
 class _Planner:

@@ -14,7 +14,6 @@ from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
 from bon.core.text import table_cell
 from bon.formats.base import columns_of, whole_rows
-from bon.policies.prompting import question_block
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables
@@ -79,15 +78,6 @@ def votes_of(source: Path, columns: dict[str, str], passing: float | None = None
             "rename columns: --columns item=id --columns verdict=judge_says",
         )
     return _completed(frame, source, passing)
-
-
-def asked_of(run: Path) -> pd.DataFrame:
-    """Return the text and images of a run's questions and pairs, by key."""
-    with Store(run, readonly=True) as store:
-        asked = [(row.key, question_block(row), row.images) for row in store.questions()]
-        asked += [(pair.key, pair.prompt, pair.images) for _, pair in store.pairs()]
-    rows = {key: (text, "\n".join(image.path for image in images)) for key, text, images in asked}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["question", "images"])
 
 
 def labels_of(path: Path, columns: dict[str, str], passing: float | None = None) -> pd.DataFrame:

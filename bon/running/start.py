@@ -66,14 +66,14 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> str:
 
     def pairs() -> Iterator[tuple[str, PreferencePair]]:
         for spec in experiment.pairs:
-            name = spec.name or spec.benchmark
+            name = spec.title
             rows = load_pairs(located(spec, base), store.images)
             yield from ((name, row) for row in usable(rows, name))
 
     def questions() -> Iterator[Question]:
         for task in experiment.questions:
             rows = load_questions(located(task, base), store.images)
-            yield from usable(rows, task.task)
+            yield from usable(rows, task.title)
 
     num_questions = store.set_questions(imports.questions() if imported else questions())
     num_pairs = store.set_pairs(pairs())

@@ -321,16 +321,14 @@ def _outcomes(directory: Path, arms: list[Arm]) -> list[Outcomes]:
     with Store(directory, readonly=True) as store:
         candidates = run_tables(open_run(store), store).candidates
     correct = candidates.groupby(["policy", "question"])["correct"].mean()
-    outcomes = []
     untrained = Arm(UNTRAINED, replace(arms[0].tuning, seed=0), (), "")
-    for arm, label in [(untrained, UNTRAINED), *((arm, arm.label) for arm in arms)]:
-        outcomes.append(
-            Outcomes(
-                arm.name,
-                arm.tuning.method,
-                arm.tuning.seed,
-                correct.loc[label + GREEDY].astype(float),
-                correct.loc[label].astype(float),
-            )
+    return [
+        Outcomes(
+            arm.name,
+            arm.tuning.method,
+            arm.tuning.seed,
+            correct.loc[label + GREEDY].astype(float),
+            correct.loc[label].astype(float),
         )
-    return outcomes
+        for arm, label in [(untrained, UNTRAINED), *((arm, arm.label) for arm in arms)]
+    ]

@@ -197,12 +197,8 @@ def frozen(store: Store, role: Role, model: PolicyCard | RewarderCard, spec: str
         pairwise = store.has("judgements", "spec = ? AND second IS NOT NULL", (spec,))
         listwise = store.has("judgements", "spec = ? AND shown != ''", (spec,))
         card["kind"] = "pairwise" if pairwise else "listwise" if listwise else "scalar"
-    return {**card, "engine": "none", "prompt": "", "model": imported_model(spec)}
-
-
-def imported_model(spec: str) -> str:
-    """Return the model of a card for the stored rows of a spec."""
-    return f"{IMPORTED}:{content_key('run', spec)}"
+    model = f"{IMPORTED}:{content_key('run', spec)}"
+    return {**card, "engine": "none", "prompt": "", "model": model}
 
 
 def _answers_card(paths: Sequence[Path], source: Elsewhere) -> Card:

@@ -250,7 +250,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "name": setup.experiment.name,
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
-        "tasks": {task.task: task.weight for task in setup.experiment.questions},
+        "tasks": {task.title: task.weight for task in setup.experiment.questions},
         "readers": {policy.card.name: policy.card.extractor for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),
@@ -264,7 +264,6 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "imported": [r.card.name for r in setup.rewarders if r.card.imported],
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
-        "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
         "warnings": warnings(setup, store),
     }
 

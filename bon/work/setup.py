@@ -121,10 +121,7 @@ class Setup:
 
     def pair_votes(self, rewarder: Loaded[RewarderCard]) -> dict[str, int]:
         """Return the votes of a rewarder per comparison on each reward benchmark."""
-        return {
-            spec.name or spec.benchmark: spec.votes or rewarder.card.votes
-            for spec in self.experiment.pairs
-        }
+        return {spec.title: spec.votes or rewarder.card.votes for spec in self.experiment.pairs}
 
 
 def read_experiment(path: Path, assignments: list[str] | None = None) -> Setup:
@@ -181,8 +178,8 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     assistants = [*filter(None, (grader, reader))]
     names = [loaded.card.name for loaded in policies]
     names += [loaded.card.name for loaded in (*cards, *assistants)]
-    tasks = [spec.task for spec in experiment.questions]
-    for group in (names, tasks, [spec.name or spec.benchmark for spec in experiment.pairs]):
+    tasks = [spec.title for spec in experiment.questions]
+    for group in (names, tasks, [spec.title for spec in experiment.pairs]):
         for name, count in Counter(group).items():
             if count > 1:
                 fix = "give one a `name:` of its own"

@@ -302,7 +302,7 @@ def test_listwise_choices_are_replayed_at_full_size(tables):
 def test_ensembles_choose_together(tables):
     members = ("rewarder-00", "rewarder-01", "rewarder-03")
     found = analyse(tables, **FAST, ensembles={"three": members})
-    together = best(found, "three", "round_robin")
+    together = best(found, "three", "best_score")
     assert together.accuracy.low > 0
     assert "three" not in {p.rewarder for c in found.correlations for p in c.points}
     assert any(b.rewarder == "three" for b in found.benchmarks)

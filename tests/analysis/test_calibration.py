@@ -12,7 +12,6 @@ from scipy import special, stats
 
 from bon.analysis.calibration.calibrate import agreement_of, calibrate, metrics, requirements
 from bon.analysis.calibration.labelled import COLUMNS, Labelled, by_rewarder, youden
-from bon.analysis.calibration.next_items import next_items
 from bon.analysis.calibration.roc import auc
 from bon.analysis.calibration.verdict_accuracy import (
     lean,
@@ -230,23 +229,15 @@ def test_self_consistency_is_the_share_of_equal_pairs_of_votes():
     assert self_consistency(v, 0.95).value == pytest.approx((1 + 1) / (3 + 1))
 
 
-def test_items_drawn_to_be_labelled_give_an_unbiased_estimate():
-    off, totals = [], []
+def test_labels_drawn_with_unequal_probabilities_give_an_unbiased_estimate():
+    off = []
     for seed in range(100):
         full, truth = simulated(seed, 500, 500)
-        earlier = np.random.default_rng(seed).permutation(500) < 60
-        hidden = full.assign(label=full["label"].where(earlier))
-        drawn = next_items(next(by_rewarder(hidden)), 80, seed)
-        assert len(drawn[drawn["label"].isna()]) == pytest.approx(80, abs=3)
-        known = full["item"].isin(drawn["item"])
-        table = full.assign(
-            label=full["label"].where(known),
-            probability=full["item"].map(drawn.set_index("item")["probability"]),
-        )
-        totals.append(drawn["probability"].pow(-1).sum())
+        chance = np.where(full["score"] > 0.6, 0.4, 0.1)
+        drawn = np.random.default_rng(seed).random(500) < chance
+        table = full.assign(label=full["label"].where(drawn), probability=chance)
         (row,) = calibrate(table, Options(draws=100), labels="x").rewarders
         off.append(row.overall.base_rate.value - truth)
-    assert np.mean(totals) == pytest.approx(500, rel=0.02)
     assert abs(np.mean(off)) < 3 * np.std(off) / 10
 
 
@@ -287,6 +278,18 @@ def run(*arguments: object, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 def written(path: Path, rows: list[dict[str, object]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def test_labels_weigh_by_the_probability_that_they_were_drawn_with(tmp_path, capsys, monkeypatch):
+    judge = written(tmp_path / "j.jsonl", [{"item": f"q{k}", "verdict": k % 2} for k in range(20)])
+    rows = [{"item": f"q{k}", "label": int(k < 6), "probability": 0.1 + k / 50} for k in range(12)]
+    labels = written(tmp_path / "labels.jsonl", rows)
+    code, shown = run(judge, "--labels", labels, "--json", capsys=capsys, monkeypatch=monkeypatch)
+    (found,) = json.loads(shown.out)["rewarders"]
+    weight = np.array([1 / row["probability"] for row in rows])
+    hits = [k % 2 == (k < 6) for k in range(12)]
+    assert (code, found["overall"]["num_items"]) == (0, 12)
+    assert found["overall"]["accuracy"]["value"] == pytest.approx(np.average(hits, weights=weight))
 
 
 def test_a_table_is_measured_and_gated(tmp_path, capsys, monkeypatch):

@@ -27,7 +27,7 @@ CARDS = [
     {**card("preferences"), "name": "pairs"},
     {**card("scores", spread=20), "name": "wide"},
 ]
-PANEL = {"name": "panel", "kind": "ensemble", "combine": "scores", "engine": "none",
+PANEL = {"name": "panel", "kind": "ensemble", "engine": "none",
          "members": [c["name"] for c in CARDS]}  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def run_of(count: int):
         parts[0],
         judgements=pd.concat([p.judgements for p in parts], ignore_index=True),
         rewarders=pd.concat([p.rewarders for p in parts], ignore_index=True),
-        meta={"ensembles": {"panel": PANEL["members"]}, "panels": ["panel"]},
+        meta={"ensembles": {"panel": PANEL["members"]}},
     )
     return asked, read(whole)
 
@@ -121,6 +121,3 @@ def test_a_panel_that_cannot_be_served_is_one_line(tmp_path, study):
     assert online(scales={name: 1.0 for name in PANEL["members"]}).unit("wide") == 1
     with pytest.raises(BonError, match=r"panel names 'narrow', which is not online"):
         online(rewarders=[PANEL], validated=study[3])
-    both = {**PANEL, "combine": "preferences"}
-    with pytest.raises(BonError, match="averages preferences, which is not served"):
-        online(rewarders=[*CARDS, both], validated=study[3])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bon.choosing.opinion import Candidates, Opinion, ensemble, item_opinion, no_opinion
+from bon.choosing.opinion import Candidates, Opinion, item_opinion, no_opinion
 from bon.choosing.replaying import Trial
 from bon.choosing.rules import RULES, Rule, pick, rules_for
 from bon.choosing.tallies import tied_best, vote_weights
@@ -114,13 +114,6 @@ def test_scores_are_means_and_choices_are_counted():
     chosen = item_opinion("choices", rows, Candidates.of("q", list("abc")))
     assert chosen.scores is not None
     assert chosen.scores[0].tolist() == [0, 1, 0]
-
-
-def test_scores_of_an_ensemble_become_preferences():
-    both = ensemble([scoring(np.array([1.0, 2.0, np.nan, 2.0]))] * 2).prefer
-    assert both is not None
-    assert both[0, 0].tolist() == [0.5, 0, 1, 0]
-    assert both[0, 1, 3] == 0.5
 
 
 # ------------------------------------------------------------------ preferences

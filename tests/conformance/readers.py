@@ -178,7 +178,9 @@ def graded(case: dict[str, Any]) -> bool | None:
     """Return whether a grader gives what the case says; None if its package is missing."""
     if not is_usable(case["grader"]):
         return None
-    worth = value(case["grader"], case["answer"], Gold((case["gold"],)))
+    golds = case["gold"] if isinstance(case["gold"], list) else [case["gold"]]
+    gold = Gold(tuple(golds), case.get("tolerance", ""), case.get("unit", ""))
+    worth = value(case["grader"], case["answer"], gold)
     expected = case["worth"]
     if worth is None or expected is None:
         return worth == expected

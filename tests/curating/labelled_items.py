@@ -1,42 +1,70 @@
-"""A small benchmark in the making, written as the draw leaves it, and people who label it."""
+"""Small benchmarks in the making, written as the draw leaves them, and people who label them."""
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import yaml
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from bon.core.images import encode
 from bon.core.keys import item_seed
 from bon.curating.items import CuratedItem, item_key, write_items, write_pairs
-from bon.curating.labelling.annotations import TIE
+from bon.curating.labelling.annotations import TIE, Annotation
 from bon.curating.workbench import Workbench, open_workbench
 
 LONG = "First look at the scene, then count what is asked for, one shape after another. "
 
 
-def curated(number: int, images: tuple[str, ...] = ()) -> CuratedItem:
-    """The item of this number; its right response stands anywhere."""
-    right = item_seed("right", number) % 2
-    letters = ["ABCDE"[(number + place) % 5] for place in range(2)]
-    texts = [
-        f"{LONG * (1 + place % 2)}So the answer is {one}." for place, one in enumerate(letters)
+def curated(number: int, **given: Any) -> CuratedItem:
+    """The item of this number, about a question of its own; its right response stands anywhere."""
+    texts = [f"{LONG * (1 + place)}This is response {place} of {number}." for place in range(2)]
+    everything = {
+        "key": item_key(f"q{number}", [f"text-{number}-{place}" for place in range(2)]),
+        "id": f"item-{number:03}",
+        "question": f"q{number}",
+        "prompt": f"How many red squares lie left of circle {number}?\n\nA. 1\nB. 2\nC. 3",
+        "images": (),
+        "responses": tuple(texts),
+        "policies": ("policy-one", "policy-two"),
+        "answers": ("A", "B"),
+        "better": item_seed("right", number) % 2,
+        "strategy": "popular-wrong",
+        "probability": 0.5,
+        "split": "public",
+    }
+    return CuratedItem(**everything | given)
+
+
+def made_items(
+    count: int, rng: np.random.Generator, mislabelled: Collection[int] = (), **given: Any
+) -> tuple[list[CuratedItem], NDArray[np.int64]]:
+    """Pairs, the right response in either place; labels of `mislabelled` name the other one."""
+    truth = rng.integers(0, 2, count)
+    items = [
+        curated(n, better=int(1 - truth[n] if n in mislabelled else truth[n]), **given)
+        for n in range(count)
     ]
-    keys = tuple(f"text-{number}-{place}" for place in range(2))
-    return CuratedItem(
-        key=item_key(f"q{number}", keys),
-        id=f"item-{number:03}",
-        question=f"q{number}",
-        prompt=f"How many red squares lie left of circle {number}?\n\nA. 1\nB. 2\nC. 3",
-        images=images,
-        responses=tuple(texts),
-        policies=("policy-one", "policy-two"),
-        answers=tuple(letters),
-        better=right,
-        strategy="popular-wrong",
-        probability=0.5,
-        split="public",
-    )
+    return items, truth
+
+
+def said_by(items, truth, names, rng, error, third=False, **given):  # type: ignore[no-untyped-def]
+    """Each annotator errs independently at `error`; a third where the first two differ."""
+    rows = []
+    for item, right in zip(items, truth, strict=True):
+        said = []
+        for name in names:
+            wrong = rng.random() < error
+            said.append(str(1 - right if wrong else right))
+            rows.append(Annotation(item.key, name, said[-1], (0, 1), seconds=12.0, **given))
+        if third and said[0] != said[1]:
+            wrong = rng.random() < error
+            choice = str(1 - right if wrong else right)
+            rows.append(Annotation(item.key, "third", choice, (0, 1), seconds=20.0, **given))
+    return rows
 
 
 def picture(number: int) -> bytes:
@@ -62,7 +90,7 @@ def make_bench(folder: Path, pairs: int = 10, images: int = 1, **annotating: obj
             data = picture(number + place)
             names.append(f"images/{hashlib.sha256(data).hexdigest()}.png")
             (folder / names[-1]).write_bytes(data)
-        items.append(curated(number, tuple(names)))
+        items.append(curated(number, images=tuple(names)))
     write_items(items, folder / "items.parquet")
     write_pairs(items, folder, folder / "pairs.parquet")
     return open_workbench(folder)

@@ -13,7 +13,7 @@ from bon.curating.audit import CurationAudit, audit, shortcuts
 from bon.curating.items import write_items
 from bon.curating.labelling.annotations import add
 from bon.curating.workbench import open_workbench
-from tests.curating.simulated_labels import made_item, made_items, said_by
+from tests.curating.labelled_items import curated, made_items, said_by
 
 OPTIONS = Options(draws=200)
 
@@ -27,7 +27,7 @@ def formed_items(longer_is_right, count=60):
         right = int(rng.random() < longer_is_right)
         if rng.random() < 0.5:
             texts, right = texts[::-1], 1 - right
-        items.append(made_item(number, better=right, texts=texts))
+        items.append(curated(number, better=right, responses=tuple(texts)))
     return items
 
 
@@ -40,7 +40,7 @@ def test_a_shortcut_is_seen_and_none_invented():
     assert "markdown" not in rules, "a rule that never decides says nothing"
     fair = {one.rule: one.accuracy for one in shortcuts(formed_items(0.5), OPTIONS)}
     assert fair["longer"].low < 0.5 < fair["longer"].high
-    starred = [made_item(n, better=n % 2, texts=[["a", "**a**"][n % 2], "a"]) for n in range(30)]
+    starred = [curated(n, better=n % 2, responses=(("a", "**a**")[n % 2], "a")) for n in range(30)]
     (markdown,) = (one for one in shortcuts(starred, OPTIONS) if one.rule == "markdown")
     assert (markdown.says, markdown.accuracy.value) == (0.5, 0.25)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bon.curating.label_audit import Labelling, consensus, contradicts
 from bon.curating.labelling.annotations import Annotation
-from tests.curating.simulated_labels import made_item
+from tests.curating.labelled_items import curated
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_consensus_does_not_depend_on_who_came_first(choices, random):
 
 
 def test_what_contradicts_a_label():
-    item = made_item(1, better=1)
+    item = curated(1, better=1)
     assert contradicts(item, "0") is True
     assert contradicts(item, "1") is False
     assert [contradicts(item, outcome) for outcome in ("tie", "cannot", "unresolved", "")] == [
@@ -47,4 +47,4 @@ def test_what_contradicts_a_label():
 
 def test_answers_about_other_items_are_none():
     stranger = Annotation("of another benchmark", "ann", "0", (0, 1))
-    assert Labelling([made_item(0)], [stranger]).outcomes == {}
+    assert Labelling([curated(0)], [stranger]).outcomes == {}

@@ -9,31 +9,9 @@ from PIL import Image
 from bon.benchmarks import load_pairs
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair
-from bon.curating.items import CuratedItem, item_key, read_items, write_items, write_pairs
+from bon.curating.items import CuratedItem, read_items, write_items, write_pairs
 from bon.experiment.config import DatasetSpec
-
-
-def item(number: int, better: int, *, probability: float = 0.5) -> CuratedItem:
-    """An item about question `number // 2`."""
-    keys = tuple(f"text-{number}-{place}" for place in range(2))
-    question = f"question-{number // 2}"
-    return CuratedItem(
-        key=item_key(question, keys),
-        id=f"q{number // 2}-{number}",
-        question=question,
-        prompt=f"What is in picture {number}?\n(A) cat\n(B) dog",
-        images=("red.png", "blue.png")[: 1 + number % 2],
-        responses=tuple(
-            f"{'right' if at == better else 'wrong'} {key}" for at, key in enumerate(keys)
-        ),
-        policies=("a", "a"),
-        answers=tuple(("AB", "BA")[better]),
-        better=better,
-        strategy="other",
-        probability=probability,
-        split="public",
-        subject="Art",
-    )
+from tests.curating.labelled_items import curated
 
 
 @pytest.fixture
@@ -43,7 +21,11 @@ def bench(tmp_path: Path) -> tuple[list[CuratedItem], Path]:
     images.mkdir()
     for name in ("red", "blue"):
         Image.new("RGB", (8, 8), name).save(images / f"{name}.png")
-    return [item(n, int(n % 3 == 0), probability=(n + 1) / 12) for n in range(10)], images
+    names = ("red.png", "blue.png")
+    return [
+        curated(n, probability=(n + 1) / 12, images=names[: 1 + n % 2], question=f"q{n // 2}")
+        for n in range(10)
+    ], images
 
 
 @pytest.mark.parametrize("benchmark", ["preference", "vl_rewardbench"])
@@ -63,7 +45,7 @@ def test_benchmarks_read_it_back(bench, tmp_path: Path, benchmark: str):
         pair = by_id[one.id]
         assert pair.responses[pair.preferred] == one.responses[one.better]
         assert len(pair.images) == len(one.images)
-        assert pair.group == "other"
+        assert pair.group == "popular-wrong"
         if benchmark == "preference":
             assert pair.meta == {"cluster": one.question, "weight": 1 / one.probability}
             assert pair.tag == ("counting" if one is items[0] else "")
@@ -71,7 +53,7 @@ def test_benchmarks_read_it_back(bench, tmp_path: Path, benchmark: str):
 
 def test_no_place_is_the_better_one(bench, tmp_path: Path):
     _items, images = bench
-    write_pairs([item(n, 0) for n in range(200)], images, tmp_path / "pairs.parquet")
+    write_pairs([curated(n, better=0) for n in range(200)], images, tmp_path / "pairs.parquet")
     rankings = pd.read_parquet(tmp_path / "pairs.parquet")["human_ranking"]
     assert 70 < sum(ranks[0] for ranks in rankings) < 130
 

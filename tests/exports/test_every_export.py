@@ -8,7 +8,6 @@ from bon.storage.store import Store
 
 ROWS = {  # a file of each: judgements, or pairs of a right and a wrong answer
     "parquet": "judgements.parquet",
-    "hub-folder": "data/judgements.parquet",
     "pool": "data/policy.parquet",
     "trl": "train.parquet",
     "latex": "leaderboard.tex",

@@ -15,9 +15,11 @@ import yaml
 
 import bon
 from bon.core.errors import BonError
+from bon.experiment.cards import load_policy
 from bon.exports import export_run, licences
-from bon.exports.licences import Licence
-from bon.running.reporting import open_run, report_run
+from bon.exports.licences import Licence, licence_of
+from bon.exports.pool import source_of
+from bon.running.reporting import open_run
 from bon.storage.store import Store
 from bon.work.setup import prepare
 from tests.conftest import echo_experiment
@@ -100,11 +102,50 @@ def test_what_may_not_be_passed_on_is_joined_by_id(run, tmp_path, monkeypatch):
     export_run(run, tmp_path / "pool", "pool")
     file = tmp_path / "pool/data/policy.parquet"
     assert not {"question", "options", "images"} & set(pq.read_schema(file).names)
-    assert "name the benchmark under `questions:`" in (tmp_path / "pool/README.md").read_text()
+    card = (tmp_path / "pool/README.md").read_text()
+    assert "name the benchmark under `questions:`" in card
+    assert "**mmmu_pro** (CC BY-ND): no derivatives" in card
+    assert yaml.safe_load(card.split("---")[1])["license"] == "other"
     with pytest.raises(BonError, match="neither questions nor options"):
         judged_again(tmp_path, "pool")
     questions = {"benchmark": "mmmu_pro", "path": str(run.parent / "questions.parquet")}
     assert candidates(judged_again(tmp_path, "pool", questions=questions)) == candidates(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "says"),
+    [
+        ("Apache-2.0", True, ""),
+        ("MIT", True, ""),
+        ("MIT (its page: research use only)", False, "research use only"),
+        ("CC BY-NC 4.0", True, "no commercial use"),
+        ("CC BY-NC-ND 4.0", False, "no derivatives"),
+        ("OpenAI's terms of service", True, "competing models"),
+        ("Qwen Research Licence (non-commercial)", True, "no commercial use"),
+        ("not stated", False, "not stated"),
+        ("something new", False, "not stated"),
+        ("as the data", True, "only you know"),
+    ],
+)
+def test_licences_are_read_by_name(name, share, says):
+    found = licence_of(name)
+    assert found.shareable == share
+    assert says in found.terms
+    assert bool(says) == bool(found.terms)
+
+
+@pytest.mark.parametrize(
+    ("model", "source"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen/Qwen2.5-VL-7B-Instruct"),
+        ("/home/me/checkpoints/mine", "mine"),
+        ("../mine", "mine"),
+        ("imported:0123", "mine"),
+    ],
+)
+def test_no_path_of_this_machine_names_a_model(model, source):
+    raw = {"name": "mine", "engine": "transformers", "model": model, "n": 2}
+    assert source_of(load_policy(raw, Path.cwd()).card) == source
 
 
 def test_one_policy_of_several_is_chosen(run, tmp_path):
@@ -159,8 +200,6 @@ def test_graded_responses_of_ppe_are_a_pool_and_keep_their_grades(tmp_path):
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "ppe/train.parquet")
     first = judged_again(tmp_path, "ppe")
     export_run(first, tmp_path / "pool", "pool")
-    report_run(first, quiet=True)
-    export_run(first, tmp_path / "folder", "hub-folder")  # of questions without a benchmark
     again = go_in(tmp_path)(
         {"name": "x", "policies": [{"pool": "pool"}], "rewarders": [HEAD]}, out="more"
     )

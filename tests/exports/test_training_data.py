@@ -60,27 +60,42 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
     ("form", "wanted", "said"),
     [
         ("tlr", {}, "did you mean 'trl'"),
-        ("hub-folder", {}, "hub-folder holds no training rows"),
+        ("pool", {}, "pool holds no training rows"),
         ("trl", {"by": "nobody"}, "no rewarder 'nobody'"),
         ("trl", {"pairs": "best"}, "--pairs 'best' is not known"),
     ],
 )
 def test_what_cannot_be_trained_on_is_one_line(run, tmp_path, form, wanted, said):
     with pytest.raises(BonError, match=said) as refused:
-        export_run(run, tmp_path, form, Preferences(**wanted))
+        export_run(run, tmp_path / "new" / "out", form, Preferences(**wanted))
     assert "\n" not in str(refused.value)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_formats_do_not_overwrite_each_other(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     written = [
         CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--format", form]).stdout.split()
-        for form in ("trl", "hub-folder", "parquet")
+        for form in ("trl", "pool", "parquet")
     ]
     every = [path for paths in written for path in paths]
     assert len(set(every)) == len(every) > 10
     assert all(Path(path).exists() for path in every)
     assert str(tmp_path / "run" / "export" / "trl" / "train.parquet") in every
+
+
+def test_a_file_of_other_contents_is_not_overwritten_without_a_word(run, tmp_path):
+    out = tmp_path / "out"
+    (path,) = export_run(run, out, "trl")
+    before = path.read_bytes()
+    assert export_run(run, out, "trl") == [path]  # the same again
+    path.write_bytes(b"mine")
+    with pytest.raises(BonError, match=r"train\.parquet exists with other contents.*--replace"):
+        export_run(run, out, "trl")
+    assert path.read_bytes() == b"mine"
+    export_run(run, out, "trl", replace=True)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.glob(".*")] == []
 
 
 scores = st.dictionaries(

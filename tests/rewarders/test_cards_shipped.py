@@ -73,7 +73,9 @@ TABLE_2 = [
 
 @pytest.fixture(params=CARDS)
 def loaded(request):
-    return load_rewarder(request.param, Path())
+    found = load_rewarder(request.param, Path())
+    assert found.card.name == request.param
+    return found
 
 
 def test_the_promised_rewarders_are_there():

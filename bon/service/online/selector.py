@@ -178,7 +178,7 @@ class Selector:
         self.policies: dict[str, Loaded[PolicyCard]] = {p.card.name: p for p in policies}
         self.rewarders: dict[str, Loaded[RewarderCard]] = {r.card.name: r for r in rewarders}
         self._kinds: dict[str, Kind] = {
-            name: "scores" if _is_panel(loaded) else KIND_OF[rewarder_class(loaded.card).arity]
+            name: "scores" if loaded.card.members else KIND_OF[rewarder_class(loaded.card).arity]
             for name, loaded in self.rewarders.items()
         }
         self._check_members()
@@ -225,7 +225,7 @@ class Selector:
         allowed = self.online.allow_remote_code
         specs = {name: ModelSpec(p, allowed, retries=1) for name, p in self.policies.items()}
         for name, loaded in self.rewarders.items():
-            if _is_panel(loaded):
+            if loaded.card.members:
                 continue
             # A knockout needs 2 (n - 1) verdicts where all pairs are n (n - 1).
             for design in dict.fromkeys(rule.designs[0] for rule in rules_for(self.kind(name))):
@@ -374,15 +374,6 @@ Units = dict[tuple[str, str], float]
 """(policy, rewarder) -> the spread of scores within questions."""
 
 
-def _is_panel(loaded: Loaded[RewarderCard]) -> bool:
-    """Return whether a card is a panel, which asks its members; BonError for other ensembles."""
-    card = loaded.card
-    if card.kind == "ensemble" and card.combine != "scores":
-        fix = "set `combine: scores`"
-        raise BonError(f"{card.name} averages preferences, which is not served", fix)
-    return card.kind == "ensemble"
-
-
 def _units(run: Path) -> tuple[Units, Units]:
     """Return the units of weighted votes and of panels."""
     try:
@@ -405,8 +396,7 @@ def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[Card
 
 def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
     """File judgements under all that shapes them, the rewarder's code and parser included."""
-    panel = loaded.card.kind == "ensemble"
-    more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.with_rule
+    more, rule = loaded.card.members or code_hash(loaded.card), loaded.with_rule
     return replace(loaded, stored=content_key(rule, more) if more else rule)
 
 

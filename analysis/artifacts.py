@@ -55,32 +55,27 @@ def write_tables(
 _NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": "", "trained": ""}
 """Tables not called like their list of the results; empty: none, as it holds no statistic."""
 
-_AXIS, _CHOICE = ("policy", "benchmark", "axis"), ("policy", "rewarder", "rule")
-_STUDY = (*_AXIS, "leaks", "n")
-INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
-    "policy_files": ("policies", ("policy",), {"": "files"}, ""),
-    "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
-    "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
-    "task_weights": ("by_task", (), {"": "tasks"}, ""),
-    "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
-    "task_correlations": ("by_task", (), {"": "correlations"}, ""),
-    "trained_methods": ("trained", ("policy",), {"": "methods"}, ""),
-    "slices": ("best_of_n", _CHOICE, {"": "slices"}, ""),
-    "reward_benchmark_groups": (
-        "benchmarks", ("benchmark", "rewarder"),
-        {"group": "groups", "tag": "tags"}, "by",
-    ),
-    "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
-    "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
-    "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
-    "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
-    "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
-    "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
-    "trained": ("trained", ("policy",), {"": "arms"}, ""),
-    "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
-}  # fmt: skip
-"""Tables of lists within records: the list of the results, keys of its records, the inner lists by
-kind, and the column that holds the kind of several."""
+_AXIS, _CHOICE = ("policy", "benchmark", "axis", "leaks"), ("policy", "rewarder", "rule")
+INNER: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "policy_files": ("policies", ("policy",), "files"),
+    "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), "curve"),
+    "depth_points": ("depth", ("policy", "rewarder"), "points"),
+    "task_weights": ("by_task", (), "tasks"),
+    "task_accuracies": ("by_task", (), "accuracies"),
+    "task_correlations": ("by_task", (), "correlations"),
+    "trained_methods": ("trained", ("policy",), "methods"),
+    "slices": ("best_of_n", _CHOICE, "slices"),
+    "reward_benchmark_groups": ("benchmarks", ("benchmark", "rewarder"), "groups"),
+    "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), "outcomes"),
+    "correlation_points": ("correlations", (*_AXIS, "n"), "points"),
+    "verdict_points": ("verdicts", _AXIS[1:], "points"),
+    "verdict_policies": ("verdicts", _AXIS[1:], "policies"),
+    "correlation_by_n": ("correlation_by_n", _AXIS, "points"),
+    "shortlists": ("decisions", _AXIS, "shortlists"),
+    "trained": ("trained", ("policy",), "arms"),
+    "needed": ("needed", ("benchmark",), "rows"),
+}
+"""Tables of lists within records: the list of the results, keys of its records, the inner list."""
 
 
 def frames(results: Results) -> dict[str, pd.DataFrame]:
@@ -96,13 +91,10 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
 
 def _inner(results: Results, table: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of lists within records, each with the keys of its record."""
-    field, keys, lists, column = INNER[table]
+    field, keys, inner = INNER[table]
     for record in getattr(results, field):
-        if table == "slices" and not record.headline:
-            continue
-        for kind, name in lists.items():
-            label = _flat(record, keys) | ({column: kind} if column else {})
-            yield from (label | _flat(row) for row in getattr(record, name))
+        if table != "slices" or record.headline:
+            yield from (_flat(record, keys) | _flat(row) for row in getattr(record, inner))
 
 
 def _flat(record: Record, only: tuple[str, ...] | None = None) -> dict[str, Any]:

@@ -52,8 +52,13 @@ def _markdown(text: str) -> list[list[list[str]]]:
         lines = [line.strip().removeprefix("|").removesuffix("|") for line in block.splitlines()]
         if len(lines) > 1 and re.fullmatch(r"[|:\s-]+", lines[1]):
             rows = [re.split(r"(?<!\\)\|", line) for line in lines[:1] + lines[2:]]
-            tables.append([[cell.strip(" *`").replace(r"\|", "|") for cell in row] for row in rows])
+            tables.append([[_markdown_cell(cell) for cell in row] for row in rows])
     return tables
+
+
+def _markdown_cell(cell: str) -> str:
+    """Return a cell without styles, and the text of its links."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell).strip(" *`").replace(r"\|", "|")
 
 
 def _latex(body: str) -> list[list[str]]:

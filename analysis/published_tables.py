@@ -67,7 +67,7 @@ COVARIATES = ("size", "length_bias", "date")
 AXES = ("macro", "overall")
 DECLARED = re.compile(r"(outcome|benchmark)\s*:\s*", re.IGNORECASE)
 NOISE = re.compile(r"(.+?)[ _.]\(?(se|stderr|n)\)?", re.IGNORECASE)
-EMPTY = ("-", "--", "---", "/", "–", "—", "n/a", "N/A", "NA", "")
+EMPTY = ("-", "--", "---", "/", "–", "—", "n/a", "n.a.", "N/A", "NA", "")
 MARKS = re.compile(
     r"\\(textbf|mathbf|text|underline|d?dagger|ast|star)(?![a-z])|[†‡*∗★☆§¶#$^_{}\\]|\s"
 )
@@ -257,7 +257,8 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     noise = {c: m for c in map(str, frame.columns) if (m := NOISE.fullmatch(c)) and m[1] in known}
     numbers = [c for c in map(str, frame.select_dtypes("number")) if c not in (*about, *noise)]
     by_name = [c for c in numbers if OUTCOME.fullmatch(c) or is_choice(c)]
-    scores = [c for c in numbers if c in (*by_name, *named) or not _counts_rows(frame[c])]
+    counts = [list(range(start, start + len(frame))) for start in (0, 1)]  # the index of a frame
+    scores = [c for c in numbers if c in (*by_name, *named) or frame[c].tolist() not in counts]
     ys = chosen["outcome"] or [c for c in by_name if c not in chosen["benchmark"]]
     if not ys:
         raise BonError(
@@ -349,13 +350,6 @@ def _numbers(frame: pd.DataFrame, columns: list[str], rewarder: str) -> pd.DataF
             if errors.notna().any() and column not in stated:
                 read[f"{column}_se"] = errors
     return frame.assign(**read)
-
-
-def _counts_rows(column: pd.Series) -> bool:
-    """Whether a column numbers the rows, as the index of a frame does."""
-    return len(column) > 2 and any(
-        list(column) == list(range(start, start + len(column))) for start in (0, 1)
-    )
 
 
 def _leading_first(columns: list[str]) -> list[str]:

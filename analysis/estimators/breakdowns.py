@@ -1,13 +1,12 @@
 """Breakdowns of accuracy on pairs: by tag and length, by size, protocol and number of votes.
 
-Each is one table. Its columns are pairs of the benchmark, or numbers of votes on all of them; its
-rows are rewarders, or sums of them with weights. Columns and rows share the draws of the pairs, so
-that differences are paired.
+Each is a table whose columns are parts of the pairs, and whose rows are rewarders or sums of them
+with weights. All cells share the draws of the pairs, so that differences are paired.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,6 @@ from bon.analysis.data.verdicts import NOT_ASKED
 from bon.analysis.estimators.baselines import ON_PAIRS
 from bon.analysis.estimators.pair_sets import (
     MIN_GROUP,
-    Axis,
     PairSet,
     Worth,
     all_verdicts,
@@ -26,28 +24,15 @@ from bon.analysis.estimators.pair_sets import (
     worth_of,
 )
 from bon.analysis.estimators.resampling import from_draws
-from bon.analysis.results import Breakdown, Estimate, Options
+from bon.analysis.results import Breakdown, Options
 from bon.analysis.results.phrasing import MINUS, plural, size
 from bon.choosing.opinion import Bools, Floats
 
 VOTES = (1, 3, 5, 7, 9)
 QUARTILES = (0.25, 0.5, 0.75)
+Columns = dict[str, Bools]
 Row = tuple[str, dict[int, float]]
-"""A name, and the weights of rewarders by their place; those of a difference sum to 0."""
-
-
-@dataclass(frozen=True)
-class _Column:
-    """Accuracies on some pairs (P) and the worth of these to each rewarder (P, R)."""
-
-    name: str
-    axis: Axis
-    worth: Worth
-    change: bool = False
-
-    @classmethod
-    def of(cls, name: str, pairs: PairSet, worth: Worth, keep: Bools) -> "_Column":
-        return cls(name, ratio(pairs, worth, keep), Worth(worth.num[keep], worth.den[keep]))
+"""A name, and the weights of columns of the worth; those of a difference sum to 0."""
 
 
 def breakdowns(
@@ -55,100 +40,119 @@ def breakdowns(
 ) -> Iterator[Breakdown]:
     """Yield the cells of every table that the pairs, the cards and the votes allow."""
     for b in benchmarks:
-        for by, columns, rows in _tables(run, b, options):
-            for c, (name, weights) in product(columns, rows):
-                difference = c.change or bool(np.isclose(sum(weights.values()), 0))
-                accuracy = _accuracy(c, weights, difference, options.level)
-                if accuracy.value is not None:
-                    yield Breakdown(
-                        benchmark=b.pairs.name,
-                        by=by,
-                        row=name,
-                        column=c.name,
-                        num_pairs=len(c.worth.num),
-                        accuracy=accuracy,
-                        difference=difference,
+        for by, worth, columns, rows in _tables(run, b, options):
+            for column, keep in columns.items():
+                axis, num, judged = (
+                    ratio(b.pairs, worth, keep),
+                    worth.num[keep],
+                    worth.den[keep] > 0,
+                )
+                for row, weights in rows:
+                    at, weight = list(weights), np.array(list(weights.values()))
+                    paired = sorted(weight) == [-1, 1]
+                    difference = bool(np.isclose(weight.sum(), 0))
+                    (accuracy,) = from_draws(
+                        axis.values[at] @ weight[:, None],
+                        weight[None] @ axis.draws[at],
+                        int(judged[:, at].sum(axis=0).min()),
+                        "pairs",
+                        options.level,
+                        proportion=not difference,
+                        units=axis.units,
+                        differing=np.array([(num[:, at] @ weight != 0).sum()]) if paired else None,
                     )
-
-
-def _accuracy(c: _Column, weights: dict[int, float], difference: bool, level: float) -> Estimate:
-    at, weight = list(weights), np.array(list(weights.values()))
-    counted = (c.worth.den[:, at] > 0).sum(axis=0)
-    differing = None
-    if c.change or sorted(weight) == [-1, 1]:
-        differing = np.array([np.count_nonzero(c.worth.num[:, at] @ weight)])
-    return from_draws(
-        c.axis.values[at] @ weight[:, None],
-        (weight @ c.axis.draws[at])[None],
-        int(counted.min()),
-        "pairs",
-        level,
-        proportion=not difference,
-        units=c.axis.units,
-        differing=differing,
-    )[0]
+                    if accuracy.value is not None:
+                        yield Breakdown(
+                            benchmark=b.pairs.name,
+                            by=by,
+                            row=row,
+                            column=column,
+                            num_pairs=int(keep.sum()),
+                            accuracy=accuracy,
+                            difference=difference,
+                        )
 
 
 def _tables(
     run: Run, b: ScoredPairs, options: Options
-) -> Iterator[tuple[str, list[_Column], list[Row]]]:
-    """Yield what a table is by, its columns and its rows."""
-    pairs, frame = b.pairs, b.pairs.frame
+) -> Iterator[tuple[str, Worth, Columns, list[Row]]]:
+    """Yield what a table is by, the worth of the pairs, its columns and its rows."""
+    frame, worth = b.pairs.frame, b.worth
     models = [i for i, name in enumerate(b.names) if name not in ON_PAIRS]
     each: list[Row] = [(b.names[i], {i: 1.0}) for i in models]
-    tags = frame["tag"].fillna("").astype(str).to_numpy()
-    kinds = {"tag": {name: tags == name for name in sorted(set(tags) - {""})}, **_lengths(pairs)}
-    for by, masks in kinds.items():
-        yield by, [_Column.of(name, pairs, b.worth, keep) for name, keep in masks.items()], each
+    tags = frame["tag"].fillna("").to_numpy(dtype=str)
+    yield "tag", worth, {name: tags == name for name in sorted(set(tags) - {""})}, each
+    for by, quartiles in _lengths(b.pairs):
+        yield by, worth, quartiles, each
 
+    tasks = {"all pairs": np.ones(len(frame), dtype=bool)}
+    if len(b.pairs.groups) > 1:
+        tasks |= {name or "no group": b.pairs.group == k for k, name in enumerate(b.pairs.groups)}
     info = run.tables.rewarders.set_index("rewarder").reindex(b.names)
-    sizes = pd.to_numeric(info["size"], errors="coerce").to_numpy(dtype=float)
-    known = sorted((i for i in models if sizes[i] > 0), key=lambda i: sizes[i])
-    everything = _Column.of("all pairs", pairs, b.worth, np.ones(len(frame), dtype=bool))
-    parts = [
-        _Column.of(name or "no group", pairs, b.worth, np.asarray(pairs.group == k))
-        for k, name in enumerate(pairs.groups)
-    ]
-    tasks = [everything, *(parts if len(parts) > 1 else ())]
-    by_size: dict[str, list[int]] = {}
-    for i in known:
-        by_size.setdefault(size(sizes[i]), []).append(i)
-    if len(by_size) > 1:
-        rows = [
+    sizes = pd.to_numeric(info["size"], errors="coerce").fillna(0).to_numpy(dtype=float)
+    sized = sorted((i for i in models if sizes[i] > 0), key=lambda i: sizes[i])
+    of_size: dict[str, list[int]] = {}
+    for i in sized:
+        of_size.setdefault(size(sizes[i]), []).append(i)
+    if len(of_size) > 1:
+        means: list[Row] = [
             (f"{name} ({plural(len(of), 'rewarder')})", dict.fromkeys(of, 1 / len(of)))
-            for name, of in by_size.items()
+            for name, of in of_size.items()
         ]
-        steps = np.log10(sizes[known]) - np.log10(sizes[known]).mean()
-        slope = dict(zip(known, (steps / (steps @ steps)).tolist(), strict=True))
-        yield "size", tasks, [*rows, ("gain per tenfold size", slope)]
+        steps = np.log10(sizes[sized]) - np.log10(sizes[sized]).mean()
+        slope = dict(zip(sized, (steps / (steps @ steps)).tolist(), strict=True))
+        yield "size", worth, tasks, [*means, ("gain per tenfold size", slope)]
 
-    if "model" in info:
-        checkpoint = info["model"].fillna("").to_numpy(dtype=str)
-        for model in dict.fromkeys(checkpoint[models]):
-            first, *others = [i for i in models if checkpoint[i] == model]
-            if model and others:
-                cards = [each[models.index(i)] for i in (first, *others)]
-                names = ((f"{b.names[i]} {MINUS} {b.names[first]}", i) for i in others)
-                differences: list[Row] = [(name, {i: 1.0, first: -1.0}) for name, i in names]
-                yield f"protocol of {model}", tasks, [*cards, *differences]
-    yield "number of votes K", *_votes(run, b, sizes, options)
+    checkpoint = info["model"].fillna("").tolist() if "model" in info else [""] * len(info)
+    for model in dict.fromkeys(checkpoint):
+        first, *others = [i for i in models if checkpoint[i] == model] or [0]
+        if model and others:
+            cards = [(b.names[i], {i: 1.0}) for i in (first, *others)]
+            differences = [
+                (f"{b.names[i]} {MINUS} {b.names[first]}", {i: 1.0, first: -1.0}) for i in others
+            ]
+            yield f"protocol of {model}", worth, tasks, cards + differences
+
+    votes = [1] * len(b.names)
+    for i in models:
+        if judged := run.pairs.get(b.names[i]):
+            own = np.isin(judged.item, b.pairs.rows)
+            votes[i] = int(judged.vote[own].max(initial=0)) + 1
+    several = sorted((i for i, k in enumerate(votes) if k > 1), key=lambda i: sizes[i])
+    if several:
+        counts = sorted({k for k in VOTES if k < max(votes)} | set(votes))
+        rows: list[Row] = []
+        for i in several:
+            name = f"{b.names[i]} ({size(sizes[i])})" if sizes[i] else b.names[i]
+            at = {k: c * len(votes) + i for c, k in enumerate(counts) if k <= votes[i]}
+            rows += [(f"{name}, K = {k}", {place: 1.0}) for k, place in at.items()]
+            gain = {at[votes[i]]: 1.0, at[1]: -1.0}
+            rows.append((f"{name}, K = {votes[i]} {MINUS} K = 1", gain))
+        yield "number of votes K", _by_votes(run, b, counts, options), tasks, rows
 
 
-def _lengths(pairs: PairSet) -> dict[str, dict[str, Bools]]:
-    """Return the pairs by quartiles of their words, where enough responses have any."""
+def _by_votes(run: Run, b: ScoredPairs, counts: list[int], options: Options) -> Worth:
+    """Return the worth of the pairs by the majority of the first K votes (P, K · R)."""
+    codes = np.full((len(counts), *b.worth.num.shape), NOT_ASKED)
+    for code, k in zip(codes, counts, strict=True):
+        first = {n: judged.take(np.flatnonzero(judged.vote < k)) for n, judged in run.pairs.items()}
+        for name, verdict in all_verdicts(replace(run, pairs=first), b.pairs).items():
+            code[:, b.names.index(name)] = verdict.code
+    return worth_of(np.concatenate(codes, axis=1), options)
+
+
+def _lengths(pairs: PairSet) -> Iterator[tuple[str, Columns]]:
+    """Yield the pairs by quartiles of their words, where enough responses have any."""
     words = pairs.frame.reindex(columns=["words_0", "words_1"]).to_numpy(dtype=float)
     known = np.isfinite(words).all(axis=1)
-    if known.sum() < MIN_GROUP * (len(QUARTILES) + 1):
-        return {}
-    longer = np.where(pairs.preferred == 0, 1, -1) * (words[:, 0] - words[:, 1])
-    return {
-        "words of a response": _quartiles(words.mean(axis=1), words[known]),
-        "words of the better response minus the other": _quartiles(longer, longer[known]),
-    }
+    if known.sum() >= MIN_GROUP * (len(QUARTILES) + 1):
+        longer = np.where(pairs.preferred == 0, 1, -1) * (words[:, 0] - words[:, 1])
+        yield "words of a response", _quartiles(words.mean(axis=1), words[known])
+        yield "words of the better response minus the other", _quartiles(longer, longer[known])
 
 
-def _quartiles(values: Floats, among: Floats) -> dict[str, Bools]:
-    """Return what of `values` (P) lies between the quartiles of `among`, without empty parts."""
+def _quartiles(values: Floats, among: Floats) -> Columns:
+    """Return what of `values` (P) lies between the quartiles of `among`; nothing for one part."""
     ends = np.unique(np.quantile(among, QUARTILES))
     shown = [f"{end:g}".replace("-", MINUS) for end in ends]
     between = [f"over {low} to {high}" for low, high in pairwise(shown)]
@@ -156,30 +160,3 @@ def _quartiles(values: Floats, among: Floats) -> dict[str, Bools]:
     place = np.where(np.isfinite(values), np.searchsorted(ends, values), -1)
     parts = {name: place == i for i, name in enumerate(names) if (place == i).any()}
     return parts if len(parts) > 1 else {}
-
-
-def _votes(
-    run: Run, b: ScoredPairs, sizes: Floats, options: Options
-) -> tuple[list[_Column], list[Row]]:
-    """Return accuracy by the majority of the first K votes, and what all gain over one."""
-    votes = {n: int(run.pairs[n].vote.max(initial=0)) + 1 for n in b.names if n in run.pairs}
-    several = [i for i, name in enumerate(b.names) if votes.get(name, 1) > 1]
-    if not several:
-        return [], []
-    keep, columns = np.ones(len(b.pairs.frame), dtype=bool), []
-    most = max(votes.values())
-    for k in (*(k for k in VOTES if k < most), most):
-        first = {n: j.take(np.flatnonzero(j.vote < k)) for n, j in run.pairs.items()}
-        codes = np.full(b.worth.num.shape, NOT_ASKED)
-        for name, verdict in all_verdicts(replace(run, pairs=first), b.pairs).items():
-            if votes[name] >= k:
-                codes[:, b.names.index(name)] = verdict.code
-        columns.append(_Column.of(f"K = {k}", b.pairs, worth_of(codes, options), keep))
-    one, every = columns[0], _Column.of("", b.pairs, b.worth, keep)
-    gain = Axis(*(getattr(every.axis, of) - getattr(one.axis, of) for of in ("values", "draws")),
-                every.axis.units)  # fmt: skip
-    worth = Worth(every.worth.num - one.worth.num, one.worth.den)
-    columns.append(_Column("all votes over one", gain, worth, change=True))
-    ordered = sorted(several, key=lambda i: (np.nan_to_num(sizes[i]), b.names[i]))
-    labels = [f"{b.names[i]} ({size(sizes[i])})" if sizes[i] > 0 else b.names[i] for i in ordered]
-    return columns, [(label, {i: 1.0}) for label, i in zip(labels, ordered, strict=True)]

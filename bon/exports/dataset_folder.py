@@ -43,7 +43,7 @@ TABLES = {
     "rewarders": "the rewarders",
     "choices": "each rewarder's choice per question; `picked` are indices of candidates",
     "best_of_n": "accuracy and gain of each rewarder under each selection rule",
-    "reward_benchmark": "accuracy of each rewarder on each reward benchmark",
+    "benchmarks": "accuracy of each rewarder on each reward benchmark",
     "policies": "pass@1, majority vote and oracle of each policy",
 }
 

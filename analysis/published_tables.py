@@ -11,13 +11,12 @@ holds the standard errors of column NAME instead, `NAME_n` numbers of items. `fa
 model; where it is missing or blank, a known name of a model suggests one, with a question mark.
 `own` marks rows of the table's authors. Rows whose name is in parentheses, or is of no rewarder
 (average, human, random, majority vote, …), are reference lines without a score. Columns of text,
-ranks, numbers of rows and lines that start with `#` are notes.
+ranks, years, costs, numbers of rows and lines that start with `#` are notes.
 """
 
 import csv
 import functools
 import io
-import itertools
 import re
 import zipfile
 from collections.abc import Callable, Sequence
@@ -54,9 +53,10 @@ ABOUT = (
     "year", "rank", "notes",
 )  # fmt: skip
 SIZE = re.compile(r"(#|num|number_of|model)?_?(params?|parameters|size)")
-RANK = re.compile(r"(.* )?rank|ranking")
+NOTE = re.compile(r"(.* )?(rank|year|price|cost|latency|context( length)?)|ranking")
 NO_REWARDER = re.compile(
-    r"\(.*\)|(the )?(avg\.?|average|mean|median|std|random|chance|human|majority|oracle|greedy"
+    r"\(.*\)|(δ|difference|improvement).*"
+    r"|(the )?(avg\.?|average|mean|median|std|random|chance|human|majority|oracle|greedy"
     r"|upper bound|w/?o|without|pass ?1)( (all|over|guess\w*|chance|choice|baseline|performance"
     r"|experts?|vot(e|ing)|bon|best of n))*",
 )
@@ -141,6 +141,7 @@ class Table:
 
 def read_csv(path: Path) -> pd.DataFrame:
     """Read a table: CSV, Markdown and LaTeX without note lines, rows as JSON or Parquet."""
+    rows: list[list[str]] | None
     if read := ROWS.get(path.suffix):
         try:
             frame: pd.DataFrame = read(path)
@@ -170,7 +171,7 @@ def read_csv(path: Path) -> pd.DataFrame:
                 "put a header line and rows of as many cells in it",
             )
     if len(rows) > 2 and _is_second_header(*rows[:2]):
-        above = itertools.accumulate(rows[0], lambda last, name: name.strip() or last)
+        above = pd.Series(rows[0]).str.strip().replace("", None).ffill().fillna("")
         joined = (dict.fromkeys(names) for names in zip(above, rows[1], strict=True))
         rows[:2] = [[" ".join(filter(None, names)) for names in joined]]
     file = io.StringIO()
@@ -251,7 +252,7 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     about = [
         c
         for c in known
-        if c in (*ABOUT, rewarder, policy) or (RANK.fullmatch(plain(c)) and c not in named)
+        if c in (*ABOUT, rewarder, policy) or (NOTE.fullmatch(plain(c)) and c not in named)
     ]
     frame = _numbers(frame, [c for c in known if c not in about], rewarder)
     noise = {c: m for c in map(str, frame.columns) if (m := NOISE.fullmatch(c)) and m[1] in known}

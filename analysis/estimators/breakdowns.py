@@ -127,7 +127,7 @@ def _tables(
             at = {k: c * len(votes) + i for c, k in enumerate(counts) if k <= votes[i]}
             rows += [(f"{name}, K = {k}", {place: 1.0}) for k, place in at.items()]
             gain = {at[votes[i]]: 1.0, at[1]: -1.0}
-            rows.append((f"{name}, K = {votes[i]} {MINUS} K = 1", gain))
+            rows.append((f"{name}, gain of K = {votes[i]} over 1", gain))
         yield "number of votes K", _by_votes(run, b, counts, options), tasks, rows
 
 
@@ -153,7 +153,7 @@ def _lengths(pairs: PairSet) -> Iterator[tuple[str, Columns]]:
 
 def _quartiles(values: Floats, among: Floats) -> Columns:
     """Return what of `values` (P) lies between the quartiles of `among`; nothing for one part."""
-    ends = np.unique(np.quantile(among, QUARTILES))
+    ends = np.unique(np.quantile(among, QUARTILES, method="lower"))
     shown = [f"{end:g}".replace("-", MINUS) for end in ends]
     between = [f"over {low} to {high}" for low, high in pairwise(shown)]
     names = [f"up to {shown[0]}", *between, f"over {shown[-1]}"]

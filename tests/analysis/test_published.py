@@ -442,9 +442,13 @@ FIRST_CONTACT = {
         {"VL-RB General", "VL-RB Overall"}, {"MMMU-Pro BoN@8"},
     ),
     "links and arrows": (
-        "| | VL-RB ↑ | PPO↑ |\n|-|-|-|\n| [a](https://a.b/c) | **40** | 41 |\n| b | 50 | 42.5 |\n"
-        "| c | 60 | 44 |\n| d | 71 | 47 |",
+        "| | VL-RB ↑ | PPO↑ |\n|-|-|-|\n| [a](https://a.b/c) | **40**<sub>±1</sub> | 41 |\n| b | 50 | 42.5 |\n"
+        "| c | 60 | 44 |\n| d | 71 | 47 |\n",
         {"VL-RB"}, {"PPO"},
+    ),
+    "no outer bars": (
+        "RM | VL-RB | Best@8\n-- | -: | --\na | 40 | 41\nb | 50 | 42.5\nc | 60 | 44\nd | 71 | 47",
+        {"VL-RB"}, {"Best@8"},
     ),
     "ranks": (
         "Rank,Model,VL-RB,VL-RB rank,BoN@8,BoN@8 rank\n2,a,40,4,41,4\n1,b,50,3,42.5,3\n"
@@ -452,14 +456,15 @@ FIRST_CONTACT = {
         {"VL-RB"}, {"BoN@8"},
     ),
     "an index and sizes": (
-        ",model,# Params (B),VL-RB,Best@8\n0,a,7,40,41\n1,b,,50,42.5\n2,c,8,60,44\n3,d,72,71,47",
+        ",model,# Params (B),Release year,VL-RB,Best@8\n0,a,7,2024,40,41\n1,b,,2024,50,42.5\n"
+        "2,c,8,2025,60,44\n3,d,72,2023,71,47",
         {"VL-RB"}, {"Best@8"},
     ),
     "a version in a name": ("RM,RewardBench 2.0,BoN@8\na,40,41\nb,50,42.5\nc,60,44\nd,71,47",
                             {"RewardBench 2.0"}, {"BoN@8"}),
     "rows of no rewarder": (
         "judge,VL-RB,BoN@8\nRandom guess,50,40\na,40,41\nb,50,42.5\nc,60,44\nd,71,47\n"
-        "Human performance,95,90\nMajority voting†,50,43\nAverage,55.2,43.6",
+        "Human performance,95,90\nMajority voting†,50,43\nAverage,55.2,43.6\nΔ best − worst,31,6",
         {"VL-RB"}, {"BoN@8"},
     ),
     "blank policies": (
@@ -473,7 +478,7 @@ FIRST_CONTACT = {
 @pytest.mark.parametrize("kind", FIRST_CONTACT)
 def test_tables_as_strangers_bring_them(tmp_path, kind):
     text, benchmarks, outcomes = FIRST_CONTACT[kind]
-    path = tmp_path / ("t.md" if text.startswith("|") else "t.csv")
+    path = tmp_path / "table"
     path.write_text(text, encoding="utf-8")
     found = correlate_table(path, FAST)
     assert {c.axis for c in found.correlations} == benchmarks
@@ -493,6 +498,7 @@ def test_tables_as_strangers_bring_them(tmp_path, kind):
         ("judge,m,all,bon\na,40.5/2,40,1\nb,50.1/3,50,2\nc,60.2/1,60,4", "which is not a number"),
         ("judge,m,bon,ppo\na,40,1,4 ↑1\nb,50,2,5 ↑2\nc,60,4,6 ↑3", "which is not a number"),
         ("judge  m  bon\na  40  1\nb  50  2\nc  60  4", "holds a single column"),
+        ("|judge|m|bon|\n|-|-|-|\n|a|40<sup>1</sup>|1|\n|b|50|2|\n|c|60|4|", "is not a number"),
         ("policy,judge,m,bon\n,a,40,1\n,b,50,2\np,c,60,4", "row 1 has no name in column 'policy'"),
     ],
 )

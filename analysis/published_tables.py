@@ -88,10 +88,8 @@ GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?%?(?:[±(][^,]*)?"
 DRAWS = 1000
 """Draws of an accuracy within its error."""
 
-GROUP_SIZES: tuple[dict[str, int], ...] = (
-    {"general": 183, "hallucination": 749, "reasoning": 318},  # VL-RewardBench
-)
-"""Pairs per group of benchmarks known by the names of their groups."""
+GROUPS = {"general": 183, "hallucination": 749, "reasoning": 318}
+"""Pairs per group of VL-RewardBench, which is known by their names."""
 
 OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can explain
 MACRO_SLACK = 0.002
@@ -477,15 +475,14 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
     values = scores.loc[frame.index] / (100 if float(scores.max().max()) > 1.5 else 1)
     rewarders = frame[rewarder].astype(str).to_numpy()
     flagged = _mixed_axes(values, rewarders)
-    groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
-    parts = values[list(groups)].to_numpy(dtype=float)
     for axis, weights, slack in (
-        ("overall", list(groups.values()), OVERALL_SLACK),
-        ("macro", [1] * len(groups), MACRO_SLACK),
+        ("overall", list(GROUPS.values()), OVERALL_SLACK),
+        ("macro", [1] * len(GROUPS), MACRO_SLACK),
     ):
-        if not groups or axis not in values:
+        if not {axis, *GROUPS} <= set(values.columns):
             continue
-        stated, implied = values[axis].to_numpy(dtype=float), np.average(parts, 1, weights)
+        parts, stated = (values[of].to_numpy(dtype=float) for of in (list(GROUPS), axis))
+        implied = np.average(parts, 1, weights)
         gap = np.abs(stated - implied)
         rows = np.flatnonzero(gap > slack)
         if len(rows):

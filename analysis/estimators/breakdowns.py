@@ -30,6 +30,8 @@ from bon.choosing.opinion import Bools, Floats
 
 VOTES = (1, 3, 5, 7, 9)
 QUARTILES = (0.25, 0.5, 0.75)
+SPAN = 4
+"""Times the smallest size that the largest has at least, where accuracy is shown by size."""
 Columns = dict[str, Bools]
 Row = tuple[str, dict[int, float]]
 """A name, and the weights of columns of the worth; those of a difference sum to 0."""
@@ -94,7 +96,7 @@ def _tables(
     of_size: dict[str, list[int]] = {}
     for i in sized:
         of_size.setdefault(size(sizes[i]), []).append(i)
-    if len(of_size) > 1:
+    if sized and sizes[sized[-1]] >= SPAN * sizes[sized[0]]:
         means: list[Row] = [
             (f"{name} ({plural(len(of), 'rewarder')})", dict.fromkeys(of, 1 / len(of)))
             for name, of in of_size.items()
@@ -152,11 +154,13 @@ def _lengths(pairs: PairSet) -> Iterator[tuple[str, Columns]]:
 
 
 def _quartiles(values: Floats, among: Floats) -> Columns:
-    """Return what of `values` (P) lies between the quartiles of `among`; nothing for one part."""
+    """Return what of `values` (P) lies between the quartiles of `among`, if these differ."""
     ends = np.unique(np.quantile(among, QUARTILES, method="lower"))
-    shown = [f"{end:g}".replace("-", MINUS) for end in ends]
+    if len(ends) < len(QUARTILES):
+        return {}
+    shown = [f"{end:.0f}".replace("-", MINUS) for end in ends]
     between = [f"over {low} to {high}" for low, high in pairwise(shown)]
     names = [f"up to {shown[0]}", *between, f"over {shown[-1]}"]
     place = np.where(np.isfinite(values), np.searchsorted(ends, values), -1)
-    parts = {name: place == i for i, name in enumerate(names) if (place == i).any()}
-    return parts if len(parts) > 1 else {}
+    parts = {name: place == i for i, name in enumerate(names)}
+    return {name: inside for name, inside in parts.items() if inside.sum() >= MIN_GROUP}

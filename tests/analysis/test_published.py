@@ -442,7 +442,8 @@ FIRST_CONTACT = {
         {"VL-RB General", "VL-RB Overall"}, {"MMMU-Pro BoN@8"},
     ),
     "links and arrows": (
-        "| | VL-RB ↑ | PPO↑ |\n|-|-|-|\n| [a](https://a.b/c) | **40**<sub>±1</sub> | 41 |\n| b | 50 | 42.5 |\n"
+        "| | VL-RB ↑ | PPO↑ |\n|-|-|-|\n| [a](https://a.b/c) | **40**<sub>±1</sub> | 41 |\n"
+        "| b | 50 | 42.5 |\n"
         "| c | 60 | 44 |\n| d | 71 | 47 |\n",
         {"VL-RB"}, {"PPO"},
     ),

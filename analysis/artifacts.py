@@ -46,8 +46,9 @@ def write_tables(
         csv.write_text(csv_text(frame), encoding="utf-8")
         frame.to_parquet(parquet, index=False)
         written += [csv, parquet]
+    lists = ("choices", *(name for name, value in results if isinstance(value, tuple)))
     for path in {*folder.glob("*.csv"), *folder.glob("*.parquet")} - set(written):
-        if path.stem.startswith(("choices", *Results.model_fields)):  # of an earlier analysis
+        if path.stem.startswith(lists):  # of an earlier analysis
             path.unlink()
     return written
 

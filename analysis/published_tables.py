@@ -56,7 +56,7 @@ SIZE = re.compile(r"(#|num|number_of|model)?_?(params?|parameters|size)")
 NOTE = re.compile(r"(.* )?(rank|year|price|cost|latency|context( length)?)|ranking")
 NO_REWARDER = re.compile(
     r"\(.*\)|(δ|difference|improvement).*"
-    r"|(the )?(avg\.?|average|mean|median|std|random|chance|human|majority|oracle|greedy"
+    r"|(the )?(avg\.?|average|mean|median|std|random|chance|human|majority|oracle|greedy|longest"
     r"|upper bound|w/?o|without|pass ?1)( (all|over|guess\w*|chance|choice|baseline|performance"
     r"|experts?|vot(e|ing)|bon|best of n))*",
 )

@@ -113,7 +113,8 @@ def _tables(
             differences = [
                 (f"{b.names[i]} {MINUS} {b.names[first]}", {i: 1.0, first: -1.0}) for i in others
             ]
-            yield f"protocol of {model}", worth, tasks, cards + differences
+            name = model.partition("@")[0].rpartition("/")[2]
+            yield f"protocol of {name}", worth, tasks, cards + differences
 
     votes = [1] * len(b.names)
     for i in models:

@@ -188,7 +188,7 @@ def test_a_run_on_the_real_pairs_shows_the_published_quartiles(tmp_path, one_ray
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     texts = pd.DataFrame(rows).drop(columns="image")
     texts.to_json(tmp_path / "pairs.jsonl", orient="records", lines=True)
-    head = echo_experiment()["rewarders"][2]
+    head = {**echo_experiment()["rewarders"][2], "model": "maker/judge", "revision": "a1"}
     study = {
         "name": "real", "questions": [], "policies": [],
         "pairs": [{"benchmark": "vl_rewardbench", "path": str(tmp_path / "pairs.jsonl")}],
@@ -205,6 +205,7 @@ def test_a_run_on_the_real_pairs_shows_the_published_quartiles(tmp_path, one_ray
     assert list(table(results, "size").index) == [
         "1 B (1 rewarder)", "7 B (1 rewarder)", "gain per tenfold size",
     ]  # fmt: skip
+    assert list(table(results, "protocol of judge").index)[2:] == ["head-7b − head-1b"]
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Accuracy by words of a response on vl_rewardbench" in page
     assert f"over 48 to 99 ({of_columns['over 48 to 99']})" in page

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,74 +41,46 @@ def write_tables(
     tables = frames(results)
     if choices is not None and len(choices):
         tables["choices"] = choices
-    possible = {"choices", *INNER, *(_NAMES.get(field, field) for field in Results.model_fields)}
-    for name in filter(None, possible - tables.keys()):  # those of an earlier analysis
-        for ending in (".csv", ".parquet"):
-            (folder / f"{name}{ending}").unlink(missing_ok=True)
     for name, frame in tables.items():
         csv, parquet = folder / f"{name}.csv", folder / f"{name}.parquet"
         csv.write_text(csv_text(frame), encoding="utf-8")
         frame.to_parquet(parquet, index=False)
         written += [csv, parquet]
+    lists = ("choices", *(name for name, value in results if isinstance(value, tuple)))
+    for path in {*folder.glob("*.csv"), *folder.glob("*.parquet")} - set(written):
+        if path.stem.startswith(lists):  # of an earlier analysis
+            path.unlink()
     return written
 
 
-_NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": "", "trained": ""}
-"""Tables not called like their list of the results; empty: none, as it holds no statistic."""
-
-_AXIS, _CHOICE = ("policy", "benchmark", "axis"), ("policy", "rewarder", "rule")
-_STUDY = (*_AXIS, "leaks", "n")
-INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
-    "policy_files": ("policies", ("policy",), {"": "files"}, ""),
-    "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
-    "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
-    "task_weights": ("by_task", (), {"": "tasks"}, ""),
-    "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
-    "task_correlations": ("by_task", (), {"": "correlations"}, ""),
-    "trained_methods": ("trained", ("policy",), {"": "methods"}, ""),
-    "slices": ("best_of_n", _CHOICE, {"": "slices"}, ""),
-    "reward_benchmark_groups": (
-        "benchmarks", ("benchmark", "rewarder"),
-        {"group": "groups", "tag": "tags"}, "by",
-    ),
-    "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
-    "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
-    "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
-    "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
-    "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
-    "trained": ("trained", ("policy",), {"": "arms"}, ""),
-    "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
-}  # fmt: skip
-"""Tables of lists within records: the list of the results, keys of its records, the inner lists by
-kind, and the column that holds the kind of several."""
+KEYS = ("policy", "benchmark", "axis", "leaks", "rewarder", "rule", "headline", "n")
+"""Fields of a record that its inner lists are told apart by."""
 
 
 def frames(results: Results) -> dict[str, pd.DataFrame]:
-    """Return the non-empty tables by name: of every list of records in the results, and `INNER`."""
-    tables = {
-        _NAMES.get(field, field): pd.DataFrame([_flat(row) for row in value])
-        for field, value in results
-        if isinstance(value, tuple) and value and isinstance(value[0], Record)
-    }
-    tables |= {name: pd.DataFrame(list(_inner(results, name))) for name in INNER}
-    return {name: frame for name, frame in tables.items() if name and len(frame)}
+    """Return the non-empty tables by name.
+
+    `best_of_n` is the list of the results, `best_of_n_curve` what its records list as `curve`, each
+    row with the `KEYS` of its record.
+    """
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for name, records in results:
+        for record in _records(records):
+            tables[name].append(_flat(record))
+            keys = _flat(record, [key for key in KEYS if key in type(record).model_fields])
+            for inner, rows in record:
+                tables[f"{name}_{inner}"] += (keys | _flat(row) for row in _records(rows))
+    return {name: pd.DataFrame(rows) for name, rows in tables.items() if rows}
 
 
-def _inner(results: Results, table: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of lists within records, each with the keys of its record."""
-    field, keys, lists, column = INNER[table]
-    for record in getattr(results, field):
-        if table == "slices" and not record.headline:
-            continue
-        for kind, name in lists.items():
-            label = _flat(record, keys) | ({column: kind} if column else {})
-            yield from (label | _flat(row) for row in getattr(record, name))
+def _records(value: Any) -> list[Record]:
+    return [row for row in value if isinstance(row, Record)] if isinstance(value, tuple) else []
 
 
-def _flat(record: Record, only: tuple[str, ...] | None = None) -> dict[str, Any]:
+def _flat(record: Record, only: Sequence[str] | None = None) -> dict[str, Any]:
     """Return scalars, estimates as three columns."""
     line: dict[str, Any] = {}
-    for name in only or type(record).model_fields:
+    for name in type(record).model_fields if only is None else only:
         value = getattr(record, name)
         if isinstance(value, Estimate):
             line |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
@@ -152,11 +125,11 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
     for i, row in enumerate(results.policies):
         drawn[f"accuracy_at_n_{i + 1}" if several else "accuracy_at_n"] = (
             partial(plots.accuracy_at_n, results, policy=row.policy),
-            partial(rows, "accuracy_at_n", policy=row.policy, headline=True),
+            partial(rows, "best_of_n_curve", policy=row.policy, headline=True),
         )
     for i, study in enumerate(results.trained):
         drawn[f"gains_{i + 1}" if i else "gains"] = (
-            partial(plots.gains, study), partial(rows, "trained", policy=study.policy),
+            partial(plots.gains, study), partial(rows, "trained_arms", policy=study.policy),
         )  # fmt: skip
     written = []
     for name, (plot, data) in drawn.items():

@@ -46,14 +46,20 @@ def printed_rows(text: str) -> list[list[str]] | None:
 
 
 def _markdown(text: str) -> list[list[list[str]]]:
-    """Return the tables: lines with bars, the second of them a rule."""
+    """Return the tables: lines with bars, also between cells alone, the second of them a rule."""
     tables = []
-    for block in re.findall(r"(?:^[ \t]*\|.*\n?)+", text, re.MULTILINE):
+    for block in re.findall(r"(?:^.*\|.*\n?)+", text, re.MULTILINE):
         lines = [line.strip().removeprefix("|").removesuffix("|") for line in block.splitlines()]
         if len(lines) > 1 and re.fullmatch(r"[|:\s-]+", lines[1]):
             rows = [re.split(r"(?<!\\)\|", line) for line in lines[:1] + lines[2:]]
-            tables.append([[cell.strip(" *`").replace(r"\|", "|") for cell in row] for row in rows])
+            tables.append([[_markdown_cell(cell) for cell in row] for row in rows])
     return tables
+
+
+def _markdown_cell(cell: str) -> str:
+    """Return a cell without styles and tags, and the text of its links."""
+    text = re.sub(r"<[^<>]*>", " ", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell))
+    return text.strip(" *`").replace(r"\|", "|")
 
 
 def _latex(body: str) -> list[list[str]]:

@@ -124,7 +124,7 @@ def correlate_table(
         ),
         references=_references(table, y),
         flags=tuple(flags(table.printed, table.rewarder)),
-        warnings=_warnings(correlations, few),
+        warnings=_warnings(correlations, few, table),
     )
 
 
@@ -191,7 +191,9 @@ def _pairwise(
     return correlation_of(y, x, rows, level, policy=policy)
 
 
-def _warnings(correlations: Sequence[Correlation], few: dict[str, int]) -> tuple[str, ...]:
+def _warnings(
+    correlations: Sequence[Correlation], few: dict[str, int], table: Table
+) -> tuple[str, ...]:
     warnings = [
         "Published accuracies come without their questions: leaks, ties and order are unknown, and "
         "no interval of a measured r covers noise that the table does not state."
@@ -201,6 +203,8 @@ def _warnings(correlations: Sequence[Correlation], few: dict[str, int]) -> tuple
     least = min(c.num_rewarders for c in correlations)
     if least < 5:
         warnings.append(f"{least} rewarders: too few for a reliable statement on any correlation.")
+    if lines := [name for name in table.lines[table.rewarder] if not name.startswith("(")]:
+        warnings.append(f"Read as reference lines, not as rewarders: {names(lines)}.")
     if few:
         warnings.append(
             f"Fewer than {MIN_REWARDERS} rewarders have both {names(list(few), 4)}: left out."

@@ -9,9 +9,9 @@ or known by their names: Best-of-N, guided search, a policy after training (`ppo
 A cell may hold its standard error, as 60.1 ± 1.2 or 60.1 (1.2), and marks such as †. `NAME_se`
 holds the standard errors of column NAME instead, `NAME_n` numbers of items. `family` names the base
 model; where it is missing or blank, a known name of a model suggests one, with a question mark.
-`own` marks rows of the table's authors. Rows whose name is in parentheses, such as `(majority
-vote)`, are reference lines without a score. Columns of text and lines that start with `#` are
-notes.
+`own` marks rows of the table's authors. Rows whose name is in parentheses, or is of no rewarder
+(average, human, random, majority vote, …), are reference lines without a score. Columns of text,
+ranks, years, costs, numbers of rows and lines that start with `#` are notes.
 """
 
 import csv
@@ -31,6 +31,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import Measured
+from bon.analysis.estimators.resampling import around
 from bon.analysis.outcomes import AFTER, OUTCOME, widened
 from bon.analysis.printed_tables import printed_rows
 from bon.analysis.results import Estimate, Flag, Unit
@@ -43,6 +44,7 @@ REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
 BY_CHOICE = re.compile(
     r".*\bbest of (n|k|\d+)\b.*|(.* )?bon ?\d*( .*)?"
+    r"|(.* )?(best|bo|rm) ?\d+( .*)?"
     r"|(.* )?(guided|search|majority|rerank\w*|rejection|downstream)( .*)?"
 )
 """Outcomes of choosing among responses, and others that are named so, in plain words."""
@@ -50,11 +52,22 @@ ABOUT = (
     "family", "maker", "own", "size", "length_bias", "date", "policy_family", "before",
     "year", "rank", "notes",
 )  # fmt: skip
+SIZE = re.compile(r"(#|num|number_of|model)?_?(params?|parameters|size)")
+NOTE = re.compile(r"(.* )?(rank|year|price|cost|latency|context( length)?)|ranking")
+NO_REWARDER = re.compile(
+    r"\(.*\)|(δ|difference|improvement).*"
+    r"|(the )?(avg\.?|average|mean|median|std|random|chance|human|majority|oracle|greedy|longest"
+    r"|upper bound|w/?o|without|pass ?1)( (all|over|guess\w*|chance|choice|baseline|performance"
+    r"|experts?|vot(e|ing)|bon|best of n))*",
+)
+"""Rows that are no rewarder's, in plain words."""
+ARROWS = re.compile(r"(\s|[↑↓⇑⇓†‡*]|\\(up|down)arrow)+$")
+"""What stands behind the name of a column."""
 COVARIATES = ("size", "length_bias", "date")
 AXES = ("macro", "overall")
 DECLARED = re.compile(r"(outcome|benchmark)\s*:\s*", re.IGNORECASE)
 NOISE = re.compile(r"(.+?)[ _.]\(?(se|stderr|n)\)?", re.IGNORECASE)
-EMPTY = ("-", "--", "---", "/", "–", "—", "n/a", "N/A", "NA", "")
+EMPTY = ("-", "--", "---", "/", "–", "—", "n/a", "n.a.", "N/A", "NA", "")
 MARKS = re.compile(
     r"\\(textbf|mathbf|text|underline|d?dagger|ast|star)(?![a-z])|[†‡*∗★☆§¶#$^_{}\\]|\s"
 )
@@ -66,17 +79,17 @@ PLUS_MINUS = re.compile(r"\\pm|\+/?-")
 UNSIGNED = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[-+]?{UNSIGNED}(?:e[-+]?\d+)?"
 CELL = re.compile(rf"±?({NUMBER})%?(?:(?:±({UNSIGNED})|\(({UNSIGNED})%?\))%?)?", re.IGNORECASE)
-MORE = re.compile(rf"{NUMBER}%?[±(\[;][-+±\d.,;:–~%]*[)\]]?", re.IGNORECASE)
+MORE = re.compile(
+    rf"({NUMBER}%?[±(\[;↑↓]|[-+]?\d+[.,]\d+%?[/|])[-+±\d.,;:–~%/|]*[)\]]?", re.IGNORECASE
+)
 """A number with more beside it, which no column of notes holds."""
 GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?%?(?:[±(][^,]*)?"
 """1,178: commas between groups of three digits, where no cell of the column has another comma."""
 DRAWS = 1000
 """Draws of an accuracy within its error."""
 
-GROUP_SIZES: tuple[dict[str, int], ...] = (
-    {"general": 183, "hallucination": 749, "reasoning": 318},  # VL-RewardBench
-)
-"""Pairs per group of benchmarks known by the names of their groups."""
+GROUPS = {"general": 183, "hallucination": 749, "reasoning": 318}
+"""Pairs per group of VL-RewardBench, which is known by their names."""
 
 OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can explain
 MACRO_SLACK = 0.002
@@ -86,7 +99,7 @@ ROWS: dict[str, Callable[[Path], Any]] = {
     ".json": pd.read_json,
     ".jsonl": functools.partial(pd.read_json, lines=True),
     ".parquet": pd.read_parquet,
-    ".xlsx": pd.read_excel,
+    ".xlsx": functools.partial(pd.read_excel, header=None, dtype=str, na_filter=False),
 }
 LEAST_PERCENT = 20
 """No percent below this stands beside a fraction: that column mixes both."""
@@ -126,22 +139,28 @@ class Table:
 
 def read_csv(path: Path) -> pd.DataFrame:
     """Read a table: CSV, Markdown and LaTeX without note lines, rows as JSON or Parquet."""
+    rows: list[list[str]] | None
     if read := ROWS.get(path.suffix):
         try:
             frame: pd.DataFrame = read(path)
-            return frame.apply(_numeric)
         except FileNotFoundError:
             raise BonError(f"no file {path}", "check the path") from None
         except (ImportError, OSError, ValueError, zipfile.BadZipFile) as error:
             why = str(error).splitlines()[0]
             raise BonError(f"{path} is not a table: {why}", "save it as CSV (UTF-8)") from None
-    text = read_text(path, MAX_BYTES)
-    rows = printed_rows(text)
-    if rows is None:
+        if path.suffix != ".xlsx":
+            return frame.apply(_numeric)
+        rows = frame.to_numpy().tolist()
+    elif (rows := printed_rows(text := read_text(path, MAX_BYTES))) is None:
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
         rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count))) if lines else []
     if len(rows) < 2:
         raise BonError(f"{path} holds no rows", "write a header line and one line per rewarder")
+    if len(rows[0]) == 1:
+        raise BonError(
+            f"{path} holds a single column, {rows[0][0][:40]!r}",
+            "separate its cells by commas, semicolons or tabs, or write Markdown or LaTeX",
+        )
     for cells in rows:
         if len(cells) != len(rows[0]):
             raise BonError(
@@ -149,6 +168,10 @@ def read_csv(path: Path) -> pd.DataFrame:
                 f"the header {len(rows[0])}",
                 "put a header line and rows of as many cells in it",
             )
+    if len(rows) > 2 and _is_second_header(*rows[:2]):
+        above = pd.Series(rows[0]).str.strip().replace("", None).ffill().fillna("")
+        joined = (dict.fromkeys(names) for names in zip(above, rows[1], strict=True))
+        rows[:2] = [[" ".join(filter(None, names)) for names in joined]]
     file = io.StringIO()
     csv.writer(file).writerows(rows)
     try:
@@ -159,6 +182,13 @@ def read_csv(path: Path) -> pd.DataFrame:
             f"{path} is not a CSV table: {' '.join(str(error).split())}",
             "open it in a spreadsheet and save it as CSV (UTF-8)",
         ) from None
+
+
+def _is_second_header(above: list[str], names: list[str]) -> bool:
+    """Whether names of columns stand below those of groups, which leave cells blank."""
+    text = [cell for cell in names if cell.strip()]
+    numbers = any(CELL.fullmatch(_cleaned(cell)) for cell in text)
+    return not all(map(str.strip, above[1:])) and len(text) > 1 and not numbers
 
 
 def _numeric(column: pd.Series) -> pd.Series:
@@ -213,15 +243,21 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     chosen: dict[str, list[str]] = {"outcome": [*outcomes], "benchmark": [*benchmarks]}
     for column, role in declared.items():
         chosen[role].append(column)
-    for column in (*chosen["outcome"], *chosen["benchmark"]):
+    named = (*chosen["outcome"], *chosen["benchmark"])
+    for column in named:
         if column not in known:
             raise BonError(f"no column {column!r}", f"columns are {', '.join(known)}")
-    about = [c for c in known if c in ABOUT or c in (rewarder, policy)]
+    about = [
+        c
+        for c in known
+        if c in (*ABOUT, rewarder, policy) or (NOTE.fullmatch(plain(c)) and c not in named)
+    ]
     frame = _numbers(frame, [c for c in known if c not in about], rewarder)
     noise = {c: m for c in map(str, frame.columns) if (m := NOISE.fullmatch(c)) and m[1] in known}
-    about += noise
-    scores = [c for c in map(str, frame.select_dtypes("number")) if c not in about]
-    by_name = [c for c in scores if OUTCOME.fullmatch(c) or is_choice(c)]
+    numbers = [c for c in map(str, frame.select_dtypes("number")) if c not in (*about, *noise)]
+    by_name = [c for c in numbers if OUTCOME.fullmatch(c) or is_choice(c)]
+    counts = [list(range(start, start + len(frame))) for start in (0, 1)]  # the index of a frame
+    scores = [c for c in numbers if c in (*by_name, *named) or frame[c].tolist() not in counts]
     ys = chosen["outcome"] or [c for c in by_name if c not in chosen["benchmark"]]
     if not ys:
         raise BonError(
@@ -236,11 +272,17 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
         if column not in scores:
             raise BonError(f"column {column!r} holds no numbers", "name another column")
     xs, ys = map(_leading_first, (xs, ys))
-    if frame[rewarder].isna().any():
-        row = int(np.argmax(frame[rewarder].isna())) + 1
-        raise BonError(f"row {row} has no name in column {rewarder!r}", "name it, or drop the row")
+    if policy is not None:
+        frame[policy] = frame[policy].ffill()  # one cell for several rows
+    for column in filter(None, (rewarder, policy)):
+        if frame[column].isna().any():
+            row = int(np.argmax(frame[column].isna())) + 1
+            raise BonError(
+                f"row {row} has no name in column {column!r}", "name it, or drop the row"
+            )
     frame[rewarder] = frame[rewarder].astype(str).str.strip()
-    is_line = frame[rewarder].str.fullmatch(r"\(.*\)")
+    words = frame[rewarder].str.lower().str.replace(ARROWS, "", regex=True)
+    is_line = words.str.replace(r"[\s_@-]+", " ", regex=True).str.fullmatch(NO_REWARDER)
     lines, rows = frame[is_line].copy(), frame[~is_line].copy()
     repeated = rows[rows.duplicated([c for c in (policy, rewarder) if c is not None])]
     if len(repeated):
@@ -266,13 +308,15 @@ def _renamed(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     declared, renamed = {}, {}
     for column in map(str, frame.columns):
         found, name = DECLARED.match(column.strip()), DECLARED.sub("", column.strip(), count=1)
+        name = ARROWS.sub("", name)
         role = plain(name).replace(" ", "_")
+        role = "size" if SIZE.fullmatch(role) else role
         renamed[column] = role if role in ABOUT and not found else name
         if found:
             declared[name] = found[1].lower()
     frame = frame.set_axis([renamed[str(c)] for c in frame.columns], axis=1)
     for name, twice in zip(frame.columns, frame.columns.duplicated(keep=False), strict=True):
-        if twice or re.fullmatch(r".+\.\d+", name):
+        if twice or ((m := re.fullmatch(r"(.+)\.\d+", name)) and m[1] in frame.columns):
             raise BonError(f"column {name!r} occurs twice", "rename one of them")
     return frame, declared
 
@@ -291,6 +335,14 @@ def _numbers(frame: pd.DataFrame, columns: list[str], rewarder: str) -> pd.DataF
                 f"{frame[rewarder].iloc[row]!r}, which is not a number",
                 "correct or empty the cell; its standard error follows as 60.1 ± 1.2 or stands in "
                 f"a column of its own: {column}_se",
+            )
+        beside = errors.dropna()
+        ranks = (values[beside.index].rank(ascending=up, method="min") for up in (True, False))
+        if len(beside) > 2 and any(beside.eq(rank).all() for rank in ranks):
+            raise BonError(
+                f"column {column!r} holds ranks beside its numbers, such as "
+                f"{frame[column].iloc[0]!r}",
+                "write them to a column of their own, such as rank",
             )
         if not bad.any() and values.notna().any():
             read[column] = values.astype(float)
@@ -369,8 +421,7 @@ def measured(part: pd.DataFrame, table: Table, x: str, y: str, level: float = 0.
 def _estimate(value: float, error: float, level: float) -> Estimate:
     if not np.isfinite(error):
         return Estimate(value=value, method="none")
-    half = float(special.ndtri((1 + level) / 2)) * error
-    return Estimate(value=value, low=value - half, high=value + half, method="normal")
+    return around(value, special.ndtri((1 + level) / 2) * error, 0, "normal")
 
 
 def _about(part: pd.DataFrame, name: str) -> "list[str]":
@@ -424,15 +475,14 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
     values = scores.loc[frame.index] / (100 if float(scores.max().max()) > 1.5 else 1)
     rewarders = frame[rewarder].astype(str).to_numpy()
     flagged = _mixed_axes(values, rewarders)
-    groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
-    parts = values[list(groups)].to_numpy(dtype=float)
     for axis, weights, slack in (
-        ("overall", list(groups.values()), OVERALL_SLACK),
-        ("macro", [1] * len(groups), MACRO_SLACK),
+        ("overall", list(GROUPS.values()), OVERALL_SLACK),
+        ("macro", [1] * len(GROUPS), MACRO_SLACK),
     ):
-        if not groups or axis not in values:
+        if not {axis, *GROUPS} <= set(values.columns):
             continue
-        stated, implied = values[axis].to_numpy(dtype=float), np.average(parts, 1, weights)
+        parts, stated = (values[of].to_numpy(dtype=float) for of in (list(GROUPS), axis))
+        implied = np.average(parts, 1, weights)
         gap = np.abs(stated - implied)
         rows = np.flatnonzero(gap > slack)
         if len(rows):

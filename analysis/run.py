@@ -21,6 +21,7 @@ from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
+from bon.analysis.estimators.breakdowns import breakdowns
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, rank_bands
 from bon.analysis.estimators.replay import (
@@ -135,6 +136,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
         rewarders=infos,
         benchmarks=tuple(r for b in benchmarks for r in b.results),
+        breakdowns=tuple(breakdowns(run, benchmarks, options)),
         best_of_n=tuple(best),
         comparisons=tuple(comparisons),
         ranks=tuple(rank_bands(comparisons)),

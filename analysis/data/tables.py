@@ -39,7 +39,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "num_tokens",
         "logprob",
     ),
-    # one row per preference pair; preferred is 0 or 1; response_0/1 are text keys; see PAIR_EXTRAS
+    # one row per preference pair; preferred is 0 or 1; response_0/1 are text keys; see PAIR_EXTRAS.
+    # length in characters; the optional columns words_0/1 hold that in words
     "pairs": (
         "pair",
         "id",
@@ -73,7 +74,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     # one row per rewarder; kind: pairwise | pointwise | scalar | likelihood | listwise | ...;
     # family groups checkpoints of one base; size in parameters, missing where unknown. The optional
-    # column maker says who trained it
+    # columns maker and model say who trained it, and which checkpoint it is
     "rewarders": ("rewarder", "kind", "family", "size"),
 }
 

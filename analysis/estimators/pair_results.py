@@ -1,10 +1,7 @@
-"""Results on a reward benchmark: overall, macro, groups, tags, and what may bias them."""
-
-from collections.abc import Sequence
+"""Results on a reward benchmark: overall, macro, groups, and what may bias them."""
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bon.analysis.data.verdicts import NOT_ASKED, RIGHT, Verdicts
 from bon.analysis.estimators.pair_sets import (
@@ -30,8 +27,6 @@ def benchmark_results(
     everything = axes(pairs, worth)
     dropping = worth_of(codes, options.model_copy(update={"ties": "drop", "unparsed": "drop"}))
     decided = ratio(pairs, dropping, np.ones(len(codes), dtype=bool))
-    tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
-    tagged = _by_label(pairs, worth, codes, tags, sorted(set(tags) - {""}), options)
     consistent, position, per_judgement = _by_judgement(pairs, list(verdicts.values()), options)
     length = _length_biases(pairs, worth, options)
     best_of_k = _best_of_k(pairs, codes, options)
@@ -53,7 +48,6 @@ def benchmark_results(
                 if "natural" in everything
                 else None,
                 groups=_slices(pairs, everything, r, judged, options),
-                tags=tagged[r],
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best_of_k[r],
                 per_judgement=per_judgement[r],
@@ -102,26 +96,6 @@ def _slices(
         for name, n in zip(pairs.groups, sizes, strict=True)
         if f"group:{name}" in by_axis
     )
-
-
-def _by_label(
-    pairs: PairSet,
-    worth: Worth,
-    codes: Ints,
-    labels: NDArray[np.str_],
-    names: Sequence[str],
-    options: Options,
-) -> list[tuple[Slice, ...]]:
-    """Accuracy of every rewarder on the pairs of each label."""
-    slices: list[list[Slice]] = [[] for _ in codes.T]
-    for name in names:
-        inside = np.asarray(labels == name, dtype=bool)
-        axis = ratio(pairs, worth, inside)
-        counts = (codes[inside] != NOT_ASKED).sum(axis=0)
-        for r, count in enumerate(counts.tolist()):
-            if count:
-                slices[r].append(Slice(name=name, accuracy=_estimate(axis, r, count, options)))
-    return [tuple(part) for part in slices]
 
 
 def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:

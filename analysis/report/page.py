@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,10 @@ def _context(results: Results) -> dict[str, Any]:
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "slices": list(_slices(results, first.pick)),
         "judges": _judges(results),
+        "breakdowns": [
+            (name, by, list(cells))
+            for (name, by), cells in groupby(results.breakdowns, attrgetter("benchmark", "by"))
+        ],
         "costs": any(
             r.cost or r.seconds or r.num_judgements
             for r in results.rewarders

@@ -170,7 +170,6 @@ class BenchmarkResult(Record):
     macro: Estimate
     decided: Estimate
     groups: tuple[Slice, ...]
-    tags: tuple[Slice, ...] = ()
     acc_plus: Estimate | None = None
     best_of_k: Estimate | None = None
     natural: Estimate | None = None
@@ -179,6 +178,22 @@ class BenchmarkResult(Record):
     position_bias: Estimate | None
     length_bias: Estimate | None
     outcomes: tuple[OutcomeRate, ...] = ()
+
+
+class Breakdown(Record):
+    """One cell of a table of accuracies on a benchmark: a row on the pairs of a column.
+
+    `by`: what the table is by: `tag`, `words of a response`, `size`, `protocol of MODEL`, `votes`,
+    … `difference`: of accuracies, paired. `num_pairs`: of the column; `accuracy.n` of them count.
+    """
+
+    benchmark: str
+    by: str
+    row: str
+    column: str
+    num_pairs: int
+    accuracy: Estimate
+    difference: bool
 
 
 # ------------------------------------------------------------------ comparisons

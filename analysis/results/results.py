@@ -29,6 +29,7 @@ class Results(Record):
     policies: tuple[accuracy.PolicyResult, ...]
     rewarders: tuple[study.RewarderInfo, ...]
     benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
+    breakdowns: tuple[accuracy.Breakdown, ...] = ()
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
     depth: tuple[accuracy.DepthCurve, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()

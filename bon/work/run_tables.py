@@ -100,6 +100,7 @@ def _questions(store: Store) -> pd.DataFrame:
 def _pairs(store: Store) -> pd.DataFrame:
     leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
     rows: list[tuple[Any, ...]] = []
+    words: list[tuple[int | None, int | None]] = []
     metas: list[dict[str, Any]] = []
     for benchmark, pair in store.pairs():
         first, second = pair.responses
@@ -108,14 +109,18 @@ def _pairs(store: Store) -> pd.DataFrame:
                 label = (key, pair.id, benchmark, group, pair.tag, 0)
                 texts = (text_key(first), NO_RESPONSE, None, None)
                 rows.append((*label, *texts, bool(leaked[pair.key])))
+                words.append((None, None))
                 metas.append({"f1": "steps" if key != pair.key else "solutions"})
             continue
         label = (pair.key, pair.id, benchmark, pair.group, pair.tag, pair.preferred)
-        lengths = (None, None) if pair.meta.get(WITHOUT_TEXT) else (len(first), len(second))
+        known = not pair.meta.get(WITHOUT_TEXT)
+        lengths = (len(first), len(second)) if known else (None, None)
+        words.append((len(first.split()), len(second.split())) if known else (None, None))
         texts = (text_key(first), text_key(second), *lengths)
         rows.append((*label, *texts, bool(leaked[pair.key])))
         metas.append(pair.meta)
     frame = _frame("pairs", rows)
+    frame["words_0"], frame["words_1"] = zip(*words, strict=True) if words else ((), ())
     for column, missing in PAIR_EXTRAS.items():
         if any(column in meta for meta in metas):
             frame[column] = [meta.get(column, missing) for meta in metas]
@@ -240,7 +245,14 @@ def _rewarders(setup: Setup) -> pd.DataFrame:
         for card in (loaded.card for loaded in setup.rewarders)
     ]
     frame = _frame("rewarders", rows)
-    return frame.assign(maker=[loaded.card.maker for loaded in setup.rewarders])
+    cards = [loaded.card for loaded in setup.rewarders]
+    return frame.assign(
+        maker=[card.maker for card in cards],
+        model=[
+            "" if card.imported else "@".join(filter(None, (card.model, card.revision)))
+            for card in cards
+        ],
+    )
 
 
 def _meta(setup: Setup, store: Store) -> dict[str, Any]:

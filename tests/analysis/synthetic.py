@@ -64,6 +64,7 @@ def synthetic_tables(
             "length_1": rng.integers(20, 400, num_pairs),
         }
     )
+    pairs[["words_0", "words_1"]] = pairs[["length_0", "length_1"]] // 5
     pairs["leaked"] = (pairs["group"] == "reasoning") & (rng.random(num_pairs) < 0.3)
 
     candidates, truths = [], {}
@@ -101,6 +102,7 @@ def synthetic_tables(
             "kind": kinds,
             "family": [f"family-{r // 4}" for r in range(num_rewarders)],
             "size": [1e9 * 2 ** (r % 5) for r in range(num_rewarders)],
+            "model": ["one checkpoint" if r < 2 else "" for r in range(num_rewarders)],
         }
     )
     meta: dict[str, Any] = {

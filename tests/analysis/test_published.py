@@ -436,6 +436,79 @@ def test_errors_of_another_kind_have_a_column_that_counts_instead():
     assert {c.axis for c in correlate_table(notes, FAST).correlations} == {"macro"}
 
 
+FIRST_CONTACT = {
+    "merged header": (
+        "Model,VL-RB,,MMMU-Pro\n,General,Overall,BoN@8\na,1,40,41\nb,2,50,42.5\nc,4,60,44\nd,9,71,47",
+        {"VL-RB General", "VL-RB Overall"}, {"MMMU-Pro BoN@8"},
+    ),
+    "links and arrows": (
+        "| | VL-RB ↑ | PPO↑ |\n|-|-|-|\n| [a](https://a.b/c) | **40**<sub>±1</sub> | 41 |\n"
+        "| b | 50 | 42.5 |\n"
+        "| c | 60 | 44 |\n| d | 71 | 47 |\n",
+        {"VL-RB"}, {"PPO"},
+    ),
+    "no outer bars": (
+        "RM | VL-RB | Best@8\n-- | -: | --\na | 40 | 41\nb | 50 | 42.5\nc | 60 | 44\nd | 71 | 47",
+        {"VL-RB"}, {"Best@8"},
+    ),
+    "ranks": (
+        "Rank,Model,VL-RB,VL-RB rank,BoN@8,BoN@8 rank\n2,a,40,4,41,4\n1,b,50,3,42.5,3\n"
+        "4,c,60,2,44,2\n3,d,71,1,47,1",
+        {"VL-RB"}, {"BoN@8"},
+    ),
+    "an index and sizes": (
+        ",model,# Params (B),Release year,VL-RB,Best@8\n0,a,7,2024,40,41\n1,b,,2024,50,42.5\n"
+        "2,c,8,2025,60,44\n3,d,72,2023,71,47",
+        {"VL-RB"}, {"Best@8"},
+    ),
+    "a version in a name": ("RM,RewardBench 2.0,BoN@8\na,40,41\nb,50,42.5\nc,60,44\nd,71,47",
+                            {"RewardBench 2.0"}, {"BoN@8"}),
+    "rows of no rewarder": (
+        "judge,VL-RB,BoN@8\nRandom guess,50,40\na,40,41\nb,50,42.5\nc,60,44\nd,71,47\n"
+        "Human performance,95,90\nMajority voting†,50,43\nAverage,55.2,43.6\nΔ best − worst,31,6",
+        {"VL-RB"}, {"BoN@8"},
+    ),
+    "blank policies": (
+        "policy,judge,VL-RB,BoN@8\np,a,40,41\n,b,50,42.5\n,c,60,44\n,d,71,47\n"
+        "q,a,40,51\n,b,50,52\n,c,60,54\n,d,71,57",
+        {"VL-RB"}, {"BoN@8"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FIRST_CONTACT)
+def test_tables_as_strangers_bring_them(tmp_path, kind):
+    text, benchmarks, outcomes = FIRST_CONTACT[kind]
+    path = tmp_path / "table"
+    path.write_text(text, encoding="utf-8")
+    found = correlate_table(path, FAST)
+    assert {c.axis for c in found.correlations} == benchmarks
+    assert {c.outcome for c in found.correlations} == outcomes
+    assert len({c.policy for c in found.correlations}) == 1 + ("policy" in text)
+    for c in found.correlations[-1:]:
+        assert [p.rewarder for p in c.points] == list("abcd")
+        assert [p.x.value for p in c.points] == pytest.approx([0.4, 0.5, 0.6, 0.71])
+    said = any("not as rewarders: Random guess" in warning for warning in found.warnings)
+    assert said == (kind == "rows of no rewarder") == bool(found.references)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("judge,m,bon\na,40 (3),1\nb,50 (2),2\nc,60 (1),4", "holds ranks beside its numbers"),
+        ("judge,m,all,bon\na,40.5/2,40,1\nb,50.1/3,50,2\nc,60.2/1,60,4", "which is not a number"),
+        ("judge,m,bon,ppo\na,40,1,4 ↑1\nb,50,2,5 ↑2\nc,60,4,6 ↑3", "which is not a number"),
+        ("judge  m  bon\na  40  1\nb  50  2\nc  60  4", "holds a single column"),
+        ("|judge|m|bon|\n|-|-|-|\n|a|40<sup>1</sup>|1|\n|b|50|2|\n|c|60|4|", "is not a number"),
+        ("policy,judge,m,bon\n,a,40,1\n,b,50,2\np,c,60,4", "row 1 has no name in column 'policy'"),
+    ],
+)
+def test_what_cannot_be_read_for_certain_is_refused(tmp_path, text, says):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(BonError, match=says):
+        correlate_table(tmp_path / "t.csv", FAST)
+
+
 STUDIES = sorted((Path(__file__).parents[2] / "examples" / "published").glob("*.yaml"))
 
 

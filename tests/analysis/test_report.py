@@ -509,9 +509,16 @@ def test_numbers_as_text():
 def test_tables(results, tmp_path):
     import pandas as pd
 
+    for name in ("depth_points.csv", "mine.csv"):
+        (tmp_path / name).write_text("x\n1\n")
     written = write_tables(results, tmp_path)
     assert {p.suffix for p in written} == {".csv", ".parquet"}
+    assert set(tmp_path.iterdir()) - set(written) == {tmp_path / "mine.csv"}, "no earlier table"
     made = frames(results)
+    lengths = {name: len(made[f"best_of_n_{name}"]) for name in ("curve", "slices")}
+    assert lengths == {n: sum(len(getattr(b, n)) for b in results.best_of_n) for n in lengths}
+    points = made["correlations_points"].query("axis == 'macro' and leaks == 'out'")
+    assert set(points["rewarder"]) == {p.rewarder for p in results.main.points}
     best = pd.read_csv(tmp_path / "best_of_n.csv")
     assert len(best) == len(results.best_of_n)
     assert best["accuracy_low"].le(best["accuracy"]).all()

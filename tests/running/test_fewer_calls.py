@@ -125,7 +125,7 @@ def test_a_race_estimates_the_rest_from_what_it_judged_in_full(make_experiment, 
     (all_calls,) = whole.judging
     assert 0 < calls.rated_questions < all_calls.rated_questions
     assert abs(calls.consistency_candidates.value - all_calls.consistency_candidates.value) < 0.1
-    table = frames(found)["accuracy_at_n"].query("rewarder == 'judge'")
+    table = frames(found)["best_of_n_curve"].query("rewarder == 'judge'")
     assert (table["estimated"].notna() == ~table["n"].isin([1, 7]))[table["headline"]].all()
     page = write_report(found, None, fewer / "report.html").read_text(encoding="utf-8")
     assert "Estimated from a random sample of the questions" in page

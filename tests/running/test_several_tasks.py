@@ -59,7 +59,7 @@ def test_from_the_file_to_the_report(study, go, tmp_path):
     assert results.policies[0].num_questions == 26
     assert results.leaks.num_questions == 1
     assert "Does it hold on every task?" in (directory / "report.html").read_text()
-    assert (directory / "tables/task_accuracies.csv").is_file()
+    assert (directory / "tables/by_task_accuracies.csv").is_file()
     with Store(directory, readonly=True) as store:
         assert completeness(open_run(store), store).complete
         assert store.count("candidates", "TRUE") == 26 * 4

@@ -5,14 +5,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import bon
-from bon.analysis.estimators.resampling import draw_clusters, from_draws, wilson
+from bon.analysis.calibration.agreement import MISSING, agreement
+from bon.analysis.estimators.resampling import draw, draw_clusters, from_draws, wilson
 from bon.analysis.results import Estimate, Options, Record
-from bon.analysis.results.phrasing import percent, share
+from bon.analysis.results.phrasing import bounded, percent, share
 from bon.core.files import write_atomic
 from bon.core.text import FEATURES
 from bon.curating.items import CuratedItem
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.labelling.annotation_queue import required_answers
+from bon.curating.labelling.annotations import CANNOT
 from bon.curating.workbench import Workbench
 
 WARN, BLOCK = 0.55, 0.6
@@ -70,6 +72,7 @@ def audit(bench: Workbench) -> CurationAudit:
                 f"Label error is above {percent(MAX_ERROR, 0)}: review the contradicted items "
                 f"({sum(against.values())})."
             )
+        findings += _agreement(labelling, bench.recipe.annotating.annotators_per_item, options)
     if rules:
         best = max(rules, key=lambda rule: rule.accuracy.value or 0)
         findings.append(
@@ -131,6 +134,23 @@ def shortcuts(items: Sequence[CuratedItem], options: Options) -> tuple[Shortcut,
             )
             found.append(Shortcut(rule=name, accuracy=accuracy, says=float((gap != 0).mean())))
     return tuple(found)
+
+
+def _agreement(labelling: Labelling, usual: int, options: Options) -> Iterator[str]:
+    """Say how often the `usual` annotators of an item agree; further ones adjudicate."""
+    firsts = [rows[:usual] for rows in labelling.answers.values() if len(rows) > 1]
+    names = sorted({row.choice for rows in firsts for row in rows} - {CANNOT})
+    codes = {name: code for code, name in enumerate(names)}
+    ratings = np.full((len(firsts), usual), MISSING)
+    for into, rows in zip(ratings, firsts, strict=True):
+        into[: len(rows)] = [codes.get(row.choice, MISSING) for row in rows]
+    if usual > 1 and firsts:
+        draws = draw(len(firsts), options.draws, options.seed, "annotated items")
+        equal, alpha = agreement(ratings, draws, options.level)
+        yield (
+            f"Annotators agree on {share(equal)} of {equal.n} items; Krippendorff's alpha is "
+            f"{bounded(alpha)}."
+        )
 
 
 def _missing(bench: Workbench, labelling: Labelling) -> Iterator[str]:

@@ -197,8 +197,8 @@ def frozen(store: Store, role: Role, model: PolicyCard | RewarderCard, spec: str
         pairwise = store.has("judgements", "spec = ? AND second IS NOT NULL", (spec,))
         listwise = store.has("judgements", "spec = ? AND shown != ''", (spec,))
         card["kind"] = "pairwise" if pairwise else "listwise" if listwise else "scalar"
-    model = f"{IMPORTED}:{content_key('run', spec)}"
-    return {**card, "engine": "none", "prompt": "", "model": model}
+    name = f"{IMPORTED}:{content_key('run', spec)}"
+    return {**card, "engine": "none", "prompt": "", "model": name}
 
 
 def _answers_card(paths: Sequence[Path], source: Elsewhere) -> Card:

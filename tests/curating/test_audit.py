@@ -11,7 +11,7 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.curating.audit import CurationAudit, audit, shortcuts
 from bon.curating.items import write_items
-from bon.curating.labelling.annotations import add
+from bon.curating.labelling.annotations import Annotation, add
 from bon.curating.workbench import open_workbench
 from tests.curating.labelled_items import curated, made_items, said_by
 
@@ -69,13 +69,27 @@ def test_it_works_at_every_stage(tmp_path):
     assert found.answered == 0
     assert found == audit(open_workbench(bench.directory)), "the same whenever it is made"
 
-    add(bench.annotations_path, *said_by(items, truth, ["ann", "bob"], rng, 0.1))
+    rows = said_by(items, truth, ["ann", "bob"], rng, 0.1)
+    add(bench.annotations_path, *rows)
     late = json.loads(run_audit(bench.directory, "--json").output)
+    ann, bob = ([row.choice for row in rows if row.annotator == name] for name in ("ann", "bob"))
+    equal = np.mean([one == other for one, other in zip(ann, bob, strict=True)])
+    agree = f"Annotators agree on {100 * equal:.1f}% "
+    assert equal < 1
+    assert any(
+        line.startswith(agree) and "of 40 items; Krippendorff's alpha is ." in line
+        for line in late["findings"]
+    )
     assert late["answered"] == 40
     assert items[3].key in late["contradicted"]
     error = late["label_error"]
     assert error["low"] < error["value"] == len(late["contradicted"]) / error["n"] < error["high"]
     assert any("items have no consensus" in line for line in late["missing"])
+
+    differ = [items[n] for n in range(40) if ann[n] != bob[n]]
+    add(bench.annotations_path, *(Annotation(item.key, "third", "0", (0, 1)) for item in differ))
+    adjudicated = json.loads(run_audit(bench.directory, "--json").output)
+    assert adjudicated["findings"][1] == late["findings"][1], "whoever adjudicates does not count"
 
 
 def test_two_items_of_one_annotator_are_no_label_error(tmp_path):

@@ -60,16 +60,6 @@ def test_an_answer_may_come_compressed() -> None:
         assert "gzip" in headers(server)[0]["accept-encoding"]
 
 
-def test_a_request_says_what_it_is() -> None:
-    with serve() as server:
-        posted(server.url, BODY, BODY)
-        for sent in headers(server):
-            assert sent["content-type"] == "application/json"
-            assert sent["authorization"] == "Bearer sk-1"
-            assert sent["user-agent"].startswith("bon ")
-        assert server.connections == 1
-
-
 def test_the_time_limit_bounds_the_whole_request() -> None:
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")

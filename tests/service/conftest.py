@@ -24,10 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.ray)
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings with data in it, and no Ray."""
-    data = tmp_path / "data"
+def make_settings(folder: Path) -> Settings:
+    """Settings with data in the folder, and no Ray."""
+    data = folder / "data"
     (data / "files").mkdir(parents=True)
     write_questions(data / "files" / "questions.jsonl", 12)
     write_pairs(data / "files" / "pairs.jsonl", 9)
@@ -35,9 +34,22 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Those of a test."""
+    return make_settings(tmp_path)
+
+
+@pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
     """A client of a server that starts no validation."""
     with idle(settings) as test_client:
+        yield test_client
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A client of such a server, which no test of the module changes."""
+    with idle(make_settings(tmp_path_factory.mktemp("shared"))) as test_client:
         yield test_client
 
 

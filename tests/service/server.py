@@ -6,15 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import uvicorn
 import yaml
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from bon.service.app import create_app
+from bon.service.app import create_app, listening_socket
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
 
@@ -26,6 +29,22 @@ def idle(settings: Settings, base_url: str = "http://localhost") -> Iterator[Tes
         service.supervisor.start = service.supervisor.stop = lambda: None
         with TestClient(create_app(service), base_url=base_url) as client:
             yield client
+
+
+@contextlib.contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """Run an application on a port of its own and yield its address."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
+    with listening_socket("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 class Server:

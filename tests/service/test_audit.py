@@ -16,12 +16,9 @@ from tests.conftest import write_pairs, write_questions
 from tests.curating.labelled_items import make_bench
 from tests.service.conftest import experiment
 from tests.service.server import serving
+from tests.service.test_tokens import bearer
 
 BON = Path(sys.executable).with_name("bon")
-
-
-def bearer(token):
-    return {"authorization": f"Bearer {token}"}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +87,7 @@ def test_a_link_to_a_report_opens_its_files_and_no_other_of_the_run(server):
         "report_files/../private.txt", "report_files/%2e%2e/private.txt", "report_files/link",
         "report_files/..%2fprivate.txt", "report_files/x/../../private.txt", "private.txt",
         "report_files/../log.txt", "report_files/../run.sqlite", "report_files/..", "report_files",
+        "run.sqlite", "..%2f..%2fsecret", "report_files/%00", "report_files/" + "x" * 5000,
     ):  # fmt: skip
         reply = raw(server, f"GET {link}{path} HTTP/1.1")
         assert reply.startswith(b"HTTP/1.1 404 "), (path, reply)

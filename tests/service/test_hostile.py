@@ -137,20 +137,48 @@ REFUSED = {
     "wrong type": changed(policies="x"),
     "number key": {1: 2},
     "huge number": changed(seed=10**30),
+    "latency": changed(policies__0__engine_args={"latency": 1e9}),
+    "timeout": changed(policies__0={
+        "name": "x", "model": "m", "engine": "openai",
+        "engine_args": {"base_url": "http://free.example/v1", "timeout": 1e300}}),
+    "reply": changed(policies__0__engine_args={"reply": "x" * 5000}),
+    "tokens": changed(policies__0__sampling={"max_tokens": 10**6}),
+    "bootstrap": changed(analysis={"bootstrap": 10**6}),
+    "cluster timeout": changed(cluster={"timeout_seconds": 1e300}),
+    "retries": changed(cluster={"retries": 10**6}),
+    "batch": changed(cluster={"batch": 10**9}),
+    "blur": changed(rewarders__1__image_filter="blur:99999"),
+    "pattern": changed(rewarders__0__verdict={"pattern": r"(a*)\1*b"}),
+    "long pattern": changed(rewarders__0__verdict={"pattern": "(x)" + "a?" * 50_000}),
+    "long key": changed(**{"x" * 200_000: 1}),
+    "many keys": changed(**{f"k{i}": 1 for i in range(15_000)}),
+    "long name": changed(rewarders__0={"name": "a-" * 90_000, "kind": "scalar"}),
+    "score pattern": changed(rewarders__1__score={"pattern": r"(?=(a+)+b)a"}),
+    "template": changed(policies__0__prompt={"text": "{% for a in range(10**9) %}x{% endfor %}"}),
+    "system": changed(rewarders__0__system={"text": "{{ prompt * 10**9 }}"}),
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def files(shared):
+    """The files that experiments may name, some of which are traps."""
+    folder = shared.app.state.service.settings.files
+    (folder / "link").symlink_to("/etc")
+    (folder / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
+
+
+@pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("route", ["validations", "plan"])
-def test_experiments_that_reach_out_are_refused(client, settings, name, route):
-    (settings.files / "link").symlink_to("/etc")
-    (settings.files / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
-    answer = client.post(f"/v1/{route}", json=REFUSED[name])
-    assert answer.status_code == 422, answer.text
-    error = answer.json()["error"]
-    assert error["message"]
-    assert "Traceback" not in answer.text
-    assert client.get("/v1/validations").json()["validations"] == []
+def test_experiments_that_reach_out_or_cost_too_much_are_refused(shared, name):
+    for route in ("validations", "plan"):
+        started = time.process_time()
+        answer = shared.post(f"/v1/{route}", json=REFUSED[name])
+        assert time.process_time() - started < 20
+        assert answer.status_code == 422, answer.text
+        error = answer.json()["error"]
+        assert error["message"]
+        assert "Traceback" not in answer.text
+    assert shared.get("/v1/validations").json()["validations"] == []
 
 
 def test_a_flag_that_reaches_nowhere_may_be_set(client):
@@ -215,10 +243,10 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_bodies_that_are_no_experiment(client, name):
+def test_bodies_that_are_no_experiment(shared, name):
     body, headers, status = BODIES[name]
     started = time.process_time()
-    answer = client.post("/v1/validations", content=body, headers=headers)
+    answer = shared.post("/v1/validations", content=body, headers=headers)
     assert time.process_time() - started < 10
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]

@@ -12,6 +12,7 @@ from PIL import Image
 from bon.service.settings import Online, Scaling
 from bon.work.catalogue import catalogue, listing
 from tests.conftest import echo_experiment
+from tests.service.conftest import make_settings
 from tests.service.server import idle
 
 CARDS = echo_experiment()
@@ -26,9 +27,9 @@ def online_settings(settings, **changes):
     return settings.model_copy(update={"online": Online.model_validate(online)})
 
 
-@pytest.fixture
-def online(settings):
-    with idle(online_settings(settings)) as client:
+@pytest.fixture(scope="module")
+def online(tmp_path_factory):
+    with idle(online_settings(make_settings(tmp_path_factory.mktemp("online")))) as client:
         yield client
 
 

@@ -14,6 +14,7 @@ from bon.core.records import Judgement
 from bon.rewarders.base import Item
 from bon.service.api.rewards import consistency, parsed_share
 from bon.service.online.selector import FILE, JudgementStore
+from tests.service.conftest import make_settings
 from tests.service.server import idle
 from tests.service.test_online import asks, online_settings
 
@@ -26,9 +27,9 @@ MUTE = {
 HEAD = {"name": "head", "engine": "echo", "kind": "scalar"}
 
 
-@pytest.fixture
-def trainer(settings):
-    with idle(online_settings(settings)) as client:
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory):
+    with idle(online_settings(make_settings(tmp_path_factory.mktemp("trainer")))) as client:
         yield client
 
 

@@ -8,29 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-import uvicorn
 
 from bon.core.errors import BonError
-from bon.service.app import create_app, listening_socket, welcome
+from bon.service.app import create_app, welcome
 from bon.service.server.state import open_service
 from bon.service.settings import read_settings
+from tests.service.server import served
 from tests.service.test_pages import HTML, made_up_run
-
-
-@contextmanager
-def served(app) -> Iterator[str]:
-    """Run an application on a port of its own and yield its address."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
-    with listening_socket("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @contextmanager

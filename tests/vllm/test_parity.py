@@ -210,11 +210,6 @@ def test_memory_is_reserved_for_the_images_that_come(engine: Any) -> None:
     assert images.mm_processor_kwargs == {"max_pixels": 6272}
 
 
-def test_bad_engine_args(checkpoint: Path) -> None:
-    with pytest.raises(BonError, match="max_model_length' -> did you mean 'max_model_len'"):
-        build("vllm", {"model": str(checkpoint), "engine_args": {"max_model_length": 9}})
-
-
 def test_a_model_that_does_not_load(tmp_path: Path) -> None:
     with pytest.raises(BonError, match="failed to load"):
         build("vllm", {"model": str(tmp_path)})

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
-from tests.conftest import echo_experiment, write_pairs, write_questions
-from tests.service.server import idle
+from tests.conftest import echo_experiment
+from tests.service.server import idle, write_data
 
 Serve = Callable[..., Any]
 
@@ -26,11 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def make_settings(folder: Path) -> Settings:
     """Settings with data in the folder, and no Ray."""
-    data = folder / "data"
-    (data / "files").mkdir(parents=True)
-    write_questions(data / "files" / "questions.jsonl", 12)
-    write_pairs(data / "files" / "pairs.jsonl", 9)
-    return Settings(data=data, miniature=False, auth=False, limits={"requests_per_minute": 0})
+    write_data(folder, 12, 9)
+    limits = {"requests_per_minute": 0}
+    return Settings(data=folder / "data", miniature=False, auth=False, limits=limits)
 
 
 @pytest.fixture

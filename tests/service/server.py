@@ -20,6 +20,15 @@ from starlette.testclient import TestClient
 from bon.service.app import create_app, listening_socket
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
+from tests.conftest import write_pairs, write_questions
+
+
+def write_data(folder: Path, questions: int, pairs: int) -> None:
+    """The files of an experiment, where a server in the folder finds them."""
+    files = folder / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", questions)
+    write_pairs(files / "pairs.jsonl", pairs)
 
 
 @contextlib.contextmanager

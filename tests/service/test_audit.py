@@ -12,10 +12,9 @@ import httpx
 import pytest
 
 from bon.service.validations.jobs import Jobs
-from tests.conftest import write_pairs, write_questions
 from tests.curating.labelled_items import make_bench
 from tests.service.conftest import experiment
-from tests.service.server import serving
+from tests.service.server import serving, write_data
 from tests.service.test_tokens import bearer
 
 BON = Path(sys.executable).with_name("bon")
@@ -25,10 +24,7 @@ BON = Path(sys.executable).with_name("bon")
 def server(tmp_path_factory):
     """A real server with a benchmark, a finished report and tokens made on the command line."""
     folder = tmp_path_factory.mktemp("server")
-    files = folder / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 4)
-    write_pairs(files / "pairs.jsonl", 3)
+    write_data(folder, 4, 3)
     tokens = {name: token(folder, name, "--role", name) for name in ("submit", "admin")}
     with serving(folder, auth=True, max_running=1, ray_address="127.0.0.1:1") as running:
         running.tokens = tokens

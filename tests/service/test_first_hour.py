@@ -16,9 +16,8 @@ import yaml
 
 from bon.dispatch.listeners import listeners
 from bon.service.validations.jobs import Jobs
-from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
-from tests.service.server import Server, serving
+from tests.service.server import Server, serving, write_data
 
 ROOT = Path(__file__).parents[2]
 BON = Path(sys.executable).with_name("bon")
@@ -75,10 +74,7 @@ def test_a_start_that_fails_does_not_use_up_the_first_token(tmp_path):
 def server(tmp_path_factory):
     """A server as it is started for the first time, with data for the first experiment."""
     folder = tmp_path_factory.mktemp("server")
-    files = folder / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 4)
-    write_pairs(files / "pairs.jsonl", 3)
+    write_data(folder, 4, 3)
     (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment()))
     allow = {"hosts": ["bon.example", "labels.example:8443"]}
     with serving(folder, auth=True, ray_address="127.0.0.1:1", allow=allow) as running:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -86,7 +87,9 @@ def test_a_server_under_a_prefix(settings, strips):
             client.headers["authorization"] = f"Bearer {token}"
             client.base_url = f"{address}/bon"
             meta = "<p>the report"
-            key = made_up_run(WithApp(client, app), settings, report__html=meta)
+            key = made_up_run(
+                SimpleNamespace(post=client.post, app=app), settings, report__html=meta
+            )
             client.base_url = address
             del client.headers["authorization"]
             report = client.get(f"/bon/validations/{key}/report")
@@ -105,13 +108,6 @@ def test_a_server_under_a_prefix(settings, strips):
             end = client.post("/bon/logout", headers={"origin": address})
             assert end.url.path == "/bon/login"
             assert not list(client.cookies.jar)
-
-
-class WithApp:
-    """A client with the application beside it, as Starlette's test client has."""
-
-    def __init__(self, client: httpx.Client, app: object) -> None:
-        self.post, self.app = client.post, app
 
 
 def test_targets_outside_the_prefix_are_not_redirected_to(settings):

@@ -290,7 +290,8 @@ class Endpoint:
             self.limit.shrink()
             raise _TransientError(self._named(error)) from None
         reply = _json_object(response)
-        if not response.is_success or _is_refusal(reply):
+        alone = reply and reply.get("error") and not {"choices", "data"} & reply.keys()
+        if alone or not response.is_success:  # some say in the body alone that they refuse
             charged(book(reply) if reply and reply.get("usage") else Charge(0.0))
             self._refuse(url, response, reply or {})
         if reply is None:
@@ -338,7 +339,7 @@ class Endpoint:
         """Raise what a refusal means, with its status and the endpoint's own words on one line."""
         status, words = response.status_code, reply or response.text
         error = reply.get("error")
-        if response.is_success:  # some say in the body alone what the status should
+        if response.is_success:
             code = error.get("code") if isinstance(error, dict) else None
             status = code if type(code) is int and 400 <= code < 600 else status
         for name in ("error", "message", "detail"):
@@ -377,11 +378,6 @@ def _json_object(response: httpx.Response) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
-
-
-def _is_refusal(reply: dict[str, Any] | None) -> bool:
-    """Whether a reply is an error alone, whatever its status."""
-    return bool(reply and reply.get("error")) and not {"choices", "data"} & set(reply or ())
 
 
 def _retry_after(response: httpx.Response) -> float | None:

@@ -181,9 +181,9 @@ def test_experiments_that_reach_out_or_cost_too_much_are_refused(shared, name):
     assert shared.get("/v1/validations").json()["validations"] == []
 
 
-def test_a_flag_that_reaches_nowhere_may_be_set(client):
+def test_a_flag_that_reaches_nowhere_may_be_set(shared):
     flags = {"engine_args": {"engine_args": {"max_model_len": 4096, "max_num_seqs": 8}}}
-    answer = client.post("/v1/plan", json=changed(policies__0={"card": "qwen2.5-vl-3b", **flags}))
+    answer = shared.post("/v1/plan", json=changed(policies__0={"card": "qwen2.5-vl-3b", **flags}))
     assert answer.status_code == 200, answer.text
 
 
@@ -252,13 +252,13 @@ def test_bodies_that_are_no_experiment(shared, name):
     assert answer.json()["error"]["message"]
 
 
-def test_a_body_of_100_mb_is_not_read(client):
+def test_a_body_of_100_mb_is_not_read(shared):
     def parts():
         for _ in range(100):
             yield b"x" * 1_000_000
 
-    assert client.post("/v1/plan", content=parts(), headers=YAML).status_code == 413
-    declared = client.post(
+    assert shared.post("/v1/plan", content=parts(), headers=YAML).status_code == 413
+    declared = shared.post(
         "/v1/plan", content=b"x", headers={**YAML, "content-length": "104857600"}
     )
     assert declared.status_code == 413
@@ -278,19 +278,19 @@ def test_requests_from_other_sites_and_for_other_names(client):
         assert client.get(path, headers={"host": "10.0.0.1"}).status_code == status
 
 
-def test_ids_that_are_paths(client):
+def test_ids_that_are_paths(shared):
     for key in ("..", "%2e%2e%2fsecret", "v000000-0000000000/../../x", "x" * 5000):
-        assert client.get(f"/v1/validations/{key}").status_code in (404, 422)
-        assert client.get(f"/v1/validations/{key}/log").status_code in (404, 422)
-    assert client.get("/v1/validations/v000000-0000000000").status_code == 404
+        assert shared.get(f"/v1/validations/{key}").status_code in (404, 422)
+        assert shared.get(f"/v1/validations/{key}/log").status_code in (404, 422)
+    assert shared.get("/v1/validations/v000000-0000000000").status_code == 404
 
 
-def test_headers_and_request_ids(client):
-    answer = client.get("/healthz", headers={"x-request-id": "mine-1"})
+def test_headers_and_request_ids(shared):
+    answer = shared.get("/healthz", headers={"x-request-id": "mine-1"})
     assert answer.headers["x-request-id"] == "mine-1"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"
-    odd = client.get("/healthz", headers={"x-request-id": "a b\tc"}).headers["x-request-id"]
+    odd = shared.get("/healthz", headers={"x-request-id": "a b\tc"}).headers["x-request-id"]
     assert " " not in odd
 
 
@@ -302,10 +302,10 @@ def test_too_many_requests_are_told_when_to_come_back(settings):
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-def test_yaml_aliases_of_ordinary_size_are_fine(client):
+def test_yaml_aliases_of_ordinary_size_are_fine(shared):
     text = yaml.safe_dump(experiment())
     assert "&id" in text
-    assert client.post("/v1/plan", content=text, headers=YAML).status_code == 200
+    assert shared.post("/v1/plan", content=text, headers=YAML).status_code == 200
 
 
 def test_an_error_tells_nothing_of_a_file(client, settings):

@@ -19,7 +19,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(url: str, timeout: float) -> Endpoint:
-    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1, 1))
+    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1))
 
 
 def posted(url: str, *bodies: dict[str, Any]) -> list[Any]:

@@ -232,7 +232,7 @@ def test_concurrency_grows_within_its_bounds() -> None:
 
 
 def test_adaptive_limit() -> None:
-    limit = AdaptiveLimit(start=10, least=2, most=12, cooldown=10)
+    limit = AdaptiveLimit(start=10, most=12, cooldown=10)
     for _ in range(5):
         limit.grow()
     assert limit.limit == 12
@@ -241,10 +241,10 @@ def test_adaptive_limit() -> None:
     assert limit.limit == pytest.approx(9.6)  # one burst of refusals cuts once
     limit.grow()
     assert limit.limit == pytest.approx(9.6)  # and nothing grows during the cool-down
-    calm = AdaptiveLimit(start=4, least=3, most=9, cooldown=0)
+    calm = AdaptiveLimit(start=2, most=9, cooldown=0)
     for _ in range(5):
         calm.shrink()
-    assert calm.limit == 3
+    assert calm.limit == 1
 
 
 def test_connections_are_kept_and_closed_at_the_end() -> None:
@@ -269,7 +269,7 @@ def test_connections_are_kept_and_closed_at_the_end() -> None:
 def test_a_place_is_never_lost_and_never_given_twice(
     limit: int, seconds: list[int], gone: set[int], grows: set[int]
 ) -> None:
-    places = AdaptiveLimit(start=limit, least=1, most=8, cooldown=0)
+    places = AdaptiveLimit(start=limit, most=8, cooldown=0)
     served: list[int] = []
 
     async def hold(number: int) -> None:
@@ -296,7 +296,7 @@ def test_a_place_is_never_lost_and_never_given_twice(
 
 
 def test_a_free_place_wakes_one_of_those_who_wait() -> None:
-    places = AdaptiveLimit(start=1, least=1, most=1, cooldown=0)
+    places = AdaptiveLimit(start=1, most=1, cooldown=0)
 
     async def crowd() -> int:
         async def hold() -> None:

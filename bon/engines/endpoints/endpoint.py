@@ -74,9 +74,9 @@ class AdaptiveLimit:
     by turn (see metering), and in order of arrival within one.
     """
 
-    def __init__(self, start: int, least: int, most: int, cooldown: float = 1.0) -> None:
+    def __init__(self, start: int, most: int, cooldown: float = 1.0) -> None:
         self.limit = float(start)
-        self.least, self.most, self.cooldown = least, most, cooldown
+        self.most, self.cooldown = most, cooldown
         self.in_flight = 0
         self._quiet_until = 0.0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -111,7 +111,7 @@ class AdaptiveLimit:
         """Lower the limit: the endpoint refused a request, or failed."""
         now = time.monotonic()
         if now >= self._quiet_until:
-            self.limit = max(self.limit * 0.8, self.least)
+            self.limit = max(self.limit * 0.8, 1.0)
             self._quiet_until = now + self.cooldown
 
     def _leave(self) -> None:

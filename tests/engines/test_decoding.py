@@ -69,7 +69,7 @@ def test_samples_end_and_leave_without_disturbing_the_others(tmp_path: Path) -> 
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     ends = frozenset(range(60))
     sampling = Sampling(max_tokens=30)
-    prompts, seeds = [0] * 20 + [1] * 20, list(range(40))
+    prompts, seeds = [0] * 8 + [1] * 8, list(range(16))
     with torch.inference_mode():
         together = decode(
             model, inputs, Plan(prompts, seeds, sampling, 0, ends, lambda _: False), 0

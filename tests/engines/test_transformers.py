@@ -153,8 +153,8 @@ def test_a_bad_item_fails_alone(
     engine: TransformersEngine, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = Message("user", (ImagePart("00" * 32, b"not an image"), "what?"))
-    requests = [ask(0), ask(1, messages=(broken,)), ask(2)]
-    monkeypatch.setattr(engine, "_generate", _failing_on(engine, "Question 2"))
+    requests = [ask(0), ask(1, messages=(broken,)), ask(3)]
+    monkeypatch.setattr(engine, "_generate", _failing_on(engine, "Question 3"))
 
     async def all_at_once() -> list[Any]:
         tasks = (engine.generate(request) for request in requests)

@@ -168,7 +168,7 @@ def make_tokenizer(
         show_progress=False,
     )
     tokenizer.train_from_iterator([TEXT], trainer)
-    tokenizer.add_special_tokens(last)
+    tokenizer.add_special_tokens([*last])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -79,6 +80,12 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.address, timeout=60)
         self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def printed_token(self) -> str:
+        """That of the address at which its operator signs in."""
+        (token,) = re.findall(r"/login#(bon_\S+)", (self.folder / "server.log").read_text())
+        return str(token)
 
     def start(self) -> None:
         """Start and wait until it answers."""

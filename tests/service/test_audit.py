@@ -44,14 +44,19 @@ def access_log(server):
     return [row for row in rows if row["logger"] == "bon.access"]
 
 
-def test_every_line_names_identity_and_client(server):
+def reported(server):
+    """A validation, its run, and the link to its report."""
     submit = bearer(server.tokens["submit"])
     key = server.client.post("/v1/validations", json=experiment(), headers=submit).json()["id"]
     run = server.folder / "data" / "runs" / key
-    run.mkdir(exist_ok=True)
+    (run / "report_files").mkdir(parents=True, exist_ok=True)
     (run / "report.html").write_text("<p>finished</p>")
     answer = server.client.get(f"/validations/{key}/report", headers=submit)
-    link = answer.headers["location"]
+    return key, run, answer.headers["location"]
+
+
+def test_every_line_names_identity_and_client(server):
+    key, _, link = reported(server)
     signature = re.fullmatch(rf"/reports/{key}/([0-9a-f]{{8}}-[0-9a-f]{{64}})/report.html", link)[1]
     assert server.client.get(link).status_code == 200  # whoever has the link
     assert server.client.get(f"//reports/{key}//{signature}/report.html").status_code in (401, 404)
@@ -67,16 +72,11 @@ def test_every_line_names_identity_and_client(server):
 
 
 def test_a_link_to_a_report_opens_its_files_and_no_other_of_the_run(server):
-    submit = bearer(server.tokens["submit"])
-    key = server.client.post("/v1/validations", json=experiment(), headers=submit).json()["id"]
-    run = server.folder / "data" / "runs" / key
-    (run / "report_files").mkdir(parents=True, exist_ok=True)
-    (run / "report.html").write_text("<p>finished</p>")
+    _, run, link = reported(server)
+    link = link.removesuffix("report.html")
     (run / "report_files" / "tables.js").write_text("shown")
     (run / "report_files" / "link").symlink_to(run / "private.txt")
     (run / "private.txt").write_text("hidden")
-    answer = server.client.get(f"/validations/{key}/report", headers=submit)
-    link = answer.headers["location"].removesuffix("report.html")
     reply = raw(server, f"GET {link}report_files/tables.js HTTP/1.1")
     assert reply.endswith(b"shown")
     for path in (

@@ -316,15 +316,21 @@ def test_an_error_tells_nothing_of_a_file(client, settings):
     assert "hunter" not in answer.text
 
 
-def test_no_secret_on_pages_or_in_errors(client, settings, monkeypatch):
-    monkeypatch.setenv("SOME_API_KEY", "hunter2hunter2")
+def failed(client, settings, error):
+    """A validation that failed with an error, which its log has too; {} stands for its folder."""
     key = client.post("/v1/validations", json=experiment()).json()["id"]
     directory = settings.runs / key
     directory.mkdir(parents=True)
-    secret = "Bearer abcdefghijkl hunter2hunter2"
-    (directory / "log.txt").write_text(f"401 for {secret}\n")
+    error = error.format(directory)
+    (directory / "log.txt").write_text(f"{error}\n")
     with client.app.state.service.jobs.write() as db:
-        db.execute("UPDATE validations SET state = 'failed', error = ? WHERE id = ?", (secret, key))
+        db.execute("UPDATE validations SET state = 'failed', error = ? WHERE id = ?", (error, key))
+    return key
+
+
+def test_no_secret_on_pages_or_in_errors(client, settings, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "hunter2hunter2")
+    key = failed(client, settings, "401 for Bearer abcdefghijkl hunter2hunter2")
     html = {"accept": "text/html"}
     for path in (f"/validations/{key}", "/validations", f"/v1/validations/{key}",
                  f"/v1/validations/{key}/log", "/v1/validations"):  # fmt: skip
@@ -342,13 +348,8 @@ def test_no_answer_names_a_folder_of_this_machine(client, settings):
     (settings.files / "card.yaml").write_text("key: [")
     (settings.files / "broken.parquet").write_bytes(b"PAR1")
     (settings.files / "empty.jsonl").write_text("")
-    key = client.post("/v1/validations", json=experiment()).json()["id"]
-    directory = settings.runs / key
-    directory.mkdir(parents=True)
-    trouble = f"cannot read {directory}/run.sqlite or {settings.files}/questions.jsonl"
-    (directory / "log.txt").write_text(trouble)
-    with client.app.state.service.jobs.write() as db:
-        db.execute("UPDATE validations SET state='failed', error=? WHERE id=?", (trouble, key))
+    trouble = f"cannot read {{}}/run.sqlite or {settings.files}/questions.jsonl"
+    key = failed(client, settings, trouble)
     answers = [
         client.post("/v1/plan", json=changed(**change))
         for change in (

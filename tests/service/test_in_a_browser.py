@@ -29,10 +29,10 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(server):
     """Where the terminal says that one signs in; its token is shown this once."""
-    text = (server.folder / "server.log").read_text()
-    (result,) = re.findall(rf"Sign in: ({server.address}/login#bon_\S+)", text)
-    assert text.count(result.partition("#")[2]) == 1
-    return result
+    text, address = (server.folder / "server.log").read_text(), f"{server.address}/login#"
+    assert f"Sign in: {address}{server.printed_token}\n" in text
+    assert text.count(server.printed_token) == 1
+    return address + server.printed_token
 
 
 def validation(server, state, **changes):

@@ -210,7 +210,7 @@ class Buyers:
     crash=st.integers(0, 3),
 )
 @settings(
-    max_examples=int(os.environ.get("BON_HISTORIES", "50")),
+    max_examples=int(os.environ.get("BON_HISTORIES", "30")),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -96,7 +96,7 @@ def of_endpoint(**settings):
     "settings",
     [
         {"spending_cap": 5}, {"retries": 9}, {"retry_wait": 2}, {"concurrency": 2},
-        {"min_concurrency": 2}, {"max_concurrency": 9}, {"api_key_env": "MINE"}, {"timeout": 9},
+        {"max_concurrency": 9}, {"api_key_env": "MINE"}, {"timeout": 9},
         {"api_key_env": None},
     ],
 )  # fmt: skip

@@ -50,7 +50,8 @@ def checkpoint(
 
     `download`: fetch config.json from the hub, and raise whatever prevents that.
     """
-    config = read_config(model, revision, download=download)
+    path = _file(model, revision, "config.json", download=download)
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path else {}
     if not config:
         return None
     architecture = str((config.get("architectures") or [""])[0])
@@ -59,7 +60,9 @@ def checkpoint(
         reads_images = any(_file(model, revision, name) for name in _IMAGE_PROCESSORS)
     text = config.get("text_config") or config
     width = _bytes_per_parameter(config)
-    size = _parameters(model, config, width)
+    weights = Path(model).expanduser().glob("*.safetensors")
+    full = 4 if str(config.get("dtype") or config.get("torch_dtype")) == "float32" else 2
+    size = sum(file.stat().st_size for file in weights) / (width or full) or None
     return Checkpoint(
         model=model,
         architecture=architecture,
@@ -70,14 +73,6 @@ def checkpoint(
         bytes_per_parameter=width,
         kv_bytes=_kv_bytes(text, config),
     )
-
-
-def read_config(
-    model: str, revision: str | None = None, *, download: bool = False
-) -> dict[str, Any]:
-    """Return a checkpoint's config.json; empty if it is not here."""
-    path = _file(model, revision, "config.json", download=download)
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path else {}
 
 
 def _file(model: str, revision: str | None, name: str, *, download: bool = False) -> Path | None:
@@ -111,12 +106,6 @@ def _bytes_per_parameter(config: dict[str, Any]) -> float | None:
     four = method in ("awq", "gptq", "mxfp4") or found.get("load_in_4bit")
     bits = bits or found.get("bits") or found.get("w_bit") or (4 if four else 8)
     return FOUR_BIT if bits == 4 else bits / 8
-
-
-def _parameters(model: str, config: dict[str, Any], width: float | None) -> float | None:
-    weights = Path(model).expanduser().glob("*.safetensors")
-    full = 4 if str(config.get("dtype") or config.get("torch_dtype")) == "float32" else 2
-    return sum(file.stat().st_size for file in weights) / (width or full) or None
 
 
 def _first(text: dict[str, Any], *names: str) -> int:

@@ -100,9 +100,6 @@ class TransformersSettings(Checkpoint):
     device_map: str | None = speed(None, "auto: shard over GPUs")
     attn_implementation: Name | None = open_speed(None, "attention kernel, by transformers' name")
     max_batch: int = open_speed(256, "sequences decoded together", ge=1, le=65536)
-    max_batch_tokens: int | None = open_speed(
-        None, "tokens per batch; by default 131,072 on a GPU, unbounded on a CPU", ge=1, le=10**8
-    )
     threads: int | None = open_speed(None, "CPU threads", ge=1, le=4096)
     max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1, le=10**9)
     head: Annotated[HeadSettings | None, BeforeValidator(_head)] = shaping(
@@ -111,7 +108,6 @@ class TransformersSettings(Checkpoint):
     score_at: ScoreAt = open_shaping("end", "token at which the reward is read")
     chat_template_kwargs: TemplateValues = _template_values()
     model_args: dict[str, Any] = shaping({}, "passed to the model's from_pretrained")
-    processor_args: dict[str, Any] = shaping({}, "passed to the processor's from_pretrained")
 
     @model_validator(mode="after")
     def _kernel_is_local(self) -> Self:
@@ -255,7 +251,6 @@ class OpenAISettings(EngineSettings):
         None, "structured output, in the endpoint's format"
     )
     concurrency: int = open_speed(8, "requests in flight initially", ge=1, le=4096)
-    min_concurrency: int = open_speed(1, "minimum requests in flight", ge=1, le=4096)
     max_concurrency: int = open_speed(64, "maximum requests in flight", ge=1, le=4096)
     timeout: float = open_speed(300.0, "timeout of a request in seconds", gt=0, le=3600)
     retries: int = open_speed(6, "retries after 429, 5xx or a broken connection", ge=0, le=100)

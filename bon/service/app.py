@@ -17,7 +17,6 @@ from fastapi import FastAPI
 import bon
 from bon import analysis, policies, rewarders
 from bon.core.errors import BonError
-from bon.core.ledger import Ledger
 from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import metrics, openai, operations, rewards, validations
@@ -50,7 +49,10 @@ def create_app(service: Service) -> FastAPI:
         (settings.files, "files"),
     ):
         name_folder(folder, name)
-    selector = load_online(settings, service.ledger)
+    online, selector = settings.online, None
+    if online.policies or online.rewarders:  # read here, so that an invalid card stops the start
+        store = JudgementStore(settings.data / FILE)
+        selector = Selector(online, settings.base, settings.ray_address, service.ledger, store)
 
     async def load() -> None:
         while selector:
@@ -90,15 +92,6 @@ def create_app(service: Service) -> FastAPI:
     for part in ROUTES:
         app.include_router(part.router)
     return app
-
-
-def load_online(settings: Settings, ledger: Ledger | None = None) -> Selector | None:
-    """Read the online cards, so that an invalid one stops the start."""
-    online = settings.online
-    if not online.policies and not online.rewarders:
-        return None
-    store = JudgementStore(settings.data / FILE)
-    return Selector(online, settings.base, settings.ray_address, ledger, store)
 
 
 def serve(settings: Settings) -> None:

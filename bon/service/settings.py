@@ -24,13 +24,11 @@ class Limits(Strict):
     calls: int = Field(50_000_000, ge=1, description="planned model calls of a validation")
     gpus_per_run: float = Field(8, ge=0, description="that a validation needs at once")
     hours: float = Field(72, gt=0, description="of one attempt of a validation")
-    queued_per_owner: int = Field(50, ge=1, description="validations that wait")
     dollars_per_owner: float = Field(20, ge=0, description="that an owner may spend, ever")
     dollars: float = Field(100, ge=0, description="that all owners may spend together")
     connections: int = Field(500, ge=10, description="requests that are open at once")
     requests_per_minute: int = Field(6000, ge=0, description="of one token or address; 0: any")
     request_seconds: float = Field(300, gt=0, description="of an online request")
-    body_bytes: int = Field(32 * 1024**2, ge=1024, description="of an online request")
 
 
 class Allow(Strict):
@@ -91,7 +89,6 @@ class Settings(Strict):
     )
     ray_address: str | None = None
     max_running: int = Field(1, ge=1, description="validations that run at once")
-    grace_seconds: float = Field(30, gt=0, description="from a cancel to the kill")
     miniature: bool = Field(True, description="put the miniature's data into files/")
     annotate: tuple[Path, ...] = Field(
         (), description="folders of bon curate that people label here, besides data/benchmarks/*"

@@ -43,7 +43,7 @@ PACKAGE = '''
             self._child = subprocess.Popen(
                 ["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
             )
-            Path(__file__).with_name(f"child-{self._child.pid}").touch()
+            self._answered = 0
 
         async def _receive(self, messages):
             received = await super()._receive(messages)
@@ -52,19 +52,26 @@ PACKAGE = '''
                 self._child.stdin.write(b"x")
                 if not self._child.stdout.read(1):
                     raise EOFError("the engine's process has ended")
+                self._answered += 1
+                if self._answered == 5:  # amid its items
+                    Path(__file__).with_name(f"child-{self._child.pid}").touch()
             return received
 '''
+
+
+def install_engine(site: Path, name: str, code: str) -> None:
+    """A package whose ENTRY is an engine."""
+    info = site / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{name}.py").write_text(textwrap.dedent(code))
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[bon.engines]\n{name} = {name}:ENTRY\n")
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     """A study whose models all run on that engine, which is installed beside it."""
-    site = tmp_path / "site"
-    info = site / "apart-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "apart.py").write_text(textwrap.dedent(PACKAGE))
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: apart\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[bon.engines]\napart = apart:ENTRY\n")
+    install_engine(tmp_path / "site", "apart", PACKAGE)
     write_questions(tmp_path / "questions.jsonl", 40)
     write_pairs(tmp_path / "pairs.jsonl", 20)
     experiment = echo_experiment() | {"analysis": {"bootstrap": 100}}
@@ -109,7 +116,6 @@ def test_a_killed_engine_changes_no_result(study: Path) -> None:
     while run.poll() is None and killed < 6:
         for mark in set((study.parent / "site").glob("child-*")) - before:
             before.add(mark)
-            time.sleep(0.5)  # amid its items
             os.kill(int(mark.name.partition("-")[2]), signal.SIGKILL)
             killed += 1
         time.sleep(0.05)

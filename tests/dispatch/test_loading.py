@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 from bon.core.errors import ExitCode
 from bon.storage.store import Store
 from tests.conftest import echo_experiment, write_questions
+from tests.dispatch.test_dead_engine import install_engine
 
 PACKAGE = '''
     """An engine that takes its time to load, and hangs on the first try of one item."""
@@ -47,11 +47,7 @@ PACKAGE = '''
 @pytest.mark.timeout(600)
 def test_loading_does_not_count_against_the_time_limit(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    info = site / "slow-1.dist-info"
-    info.mkdir(parents=True)
-    (site / "slow.py").write_text(textwrap.dedent(PACKAGE))
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[bon.engines]\nslow = slow:ENTRY\n")
+    install_engine(site, "slow", PACKAGE)
     (site / "hangs").touch()
     write_questions(tmp_path / "questions.jsonl", 4)
     experiment = echo_experiment() | {"pairs": [], "rewarders": []}

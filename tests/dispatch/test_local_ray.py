@@ -201,23 +201,25 @@ def test_why_workers_cannot_start_is_said_once_and_in_few_words(bon, tmp_path):
     assert errors.count(why) == 1
 
 
-def test_a_ray_that_does_not_start_is_one_line(bon):
-    process = bon("--quiet", RAY_TMPDIR="/dev/null/ray")
+@pytest.mark.parametrize(
+    ("folder", "code", "line"),
+    [
+        ("/dev/null/ray", 3, "cannot start Ray on this machine: NotADirectoryError"),
+        (
+            "/tmp/" + "x" * 60,
+            2,
+            f"the path /tmp/{'x' * 60} (RAY_TMPDIR) is too long for Ray's socke",
+        ),
+    ],
+)
+def test_a_ray_that_does_not_start_is_one_line(bon, folder, code, line):
+    process = bon("--quiet", RAY_TMPDIR=folder)
     out, errors = process.communicate(timeout=100)
-    assert process.returncode == 3
+    assert process.returncode == code
     assert out == ""
-    assert errors.startswith("bon: cannot start Ray on this machine: NotADirectoryError")
+    assert errors.startswith(f"bon: {line}")
     assert len(errors.splitlines()) == 1
     assert not children([process.pid])
-
-
-def test_a_folder_with_too_long_socket_paths_is_refused(bon, tmp_path):
-    process = bon("--quiet", RAY_TMPDIR=str(tmp_path))
-    out, errors = process.communicate(timeout=100)
-    assert process.returncode == 2
-    assert out == ""
-    assert errors.startswith(f"bon: the path {tmp_path} (RAY_TMPDIR) is too long for Ray's sockets")
-    assert len(errors.splitlines()) == 1
 
 
 FAULTS = """

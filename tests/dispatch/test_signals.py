@@ -41,10 +41,17 @@ def ends(_: int, run: Path) -> bool:
     return (run / "results.json").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
-    ("begun", "later"),
-    [(handles_signals, 0.0), *((starts_ray, s) for s in (0.0, 0.3, 0.6)), (works, 0.0), (ends, 0)],
+    ("begun", "later", "number"),
+    [
+        (handles_signals, 0.0, signal.SIGINT),
+        (starts_ray, 0.0, signal.SIGTERM),
+        (starts_ray, 0.3, signal.SIGINT),
+        (starts_ray, 0.6, signal.SIGTERM),
+        (works, 0.0, signal.SIGTERM),
+        (works, 0.0, signal.SIGINT),
+        (ends, 0.0, signal.SIGTERM),
+    ],
 )
 def test_the_first_of_three_signals_wins(
     begun: Callable[[int, Path], bool], later: float, number: signal.Signals, tmp_path: Path

@@ -67,7 +67,13 @@ def ask(images: int, seeds: tuple[int, ...] = (1,), **settings: Any) -> Generate
     return GenerateRequest(messages(images), settings.pop("sampling", GREEDY), seeds, **settings)
 
 
-def inputs_of(engine: TransformersEngine, asked: tuple[Message, ...], answer: str = "") -> Any:
+def inputs_of(
+    engine: TransformersEngine,
+    asked: tuple[Message, ...],
+    answer: str = "",
+    *,
+    add_special_tokens: bool = False,
+) -> Any:
     """What transformers' own processor makes of one conversation."""
     conversation = [
         {
@@ -88,7 +94,7 @@ def inputs_of(engine: TransformersEngine, asked: tuple[Message, ...], answer: st
         text=[text + answer],
         images=[images] if images else None,
         return_tensors="pt",
-        add_special_tokens=False,
+        add_special_tokens=add_special_tokens,
     ).to(engine.device)
 
 
@@ -173,6 +179,7 @@ def test_likelihood_is_that_of_the_response(engine: TransformersEngine) -> None:
         expected = logprobs.gather(-1, ids[start:, None]).sum()
         assert result.logprob == pytest.approx(float(expected), abs=1e-3)
         assert result.num_tokens == len(ids) - start
+        assert result.num_prompt_tokens == start
 
 
 def test_reward_is_the_head_at_the_end(engine: TransformersEngine) -> None:
@@ -229,21 +236,34 @@ def test_no_torchvision_is_needed_where_only_its_video_half_is_missing(
     asyncio.run(built.close())
 
 
+VALUE_HEAD = {"v_head.summary.weight": (1, HIDDEN), "v_head.summary.bias": (1,)}
+TWO_LAYERS = {
+    "rm.0.weight": (HIDDEN, HIDDEN), "rm.0.bias": (HIDDEN,), "rm.2.weight": (1, HIDDEN),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("layout", "settings"),
     [
         ({"score.weight": (1, HIDDEN)}, "auto"),
-        ({"v_head.summary.weight": (1, HIDDEN), "v_head.summary.bias": (1,)}, "auto"),
-        (
-            {"rm.0.weight": (HIDDEN, HIDDEN), "rm.0.bias": (HIDDEN,), "rm.2.weight": (1, HIDDEN)},
-            {"layers": ["rm.0", "rm.2"], "activation": "tanh"},
-        ),
+        (VALUE_HEAD, "auto"),
+        (VALUE_HEAD, {"layers": ["v_head.summary"], "file": "value_head.safetensors"}),
+        (TWO_LAYERS, {"layers": ["rm.0", "rm.2"], "activation": "tanh"}),
+        (TWO_LAYERS, {"layers": ["rm.0", "rm.2"], "activation": "silu"}),
     ],
-    ids=["linear", "value head beside the model", "two layers"],
+    ids=["linear", "value head beside the model", "its file alone", "tanh", "silu"],
 )
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "internvl"])
+@pytest.mark.parametrize(
+    ("name", "score_at", "end"),
+    [("qwen2_5_vl", "end", "<|im_end|>\n"), ("internvl", "turn_end", "<|im_end|>")],
+)
 def test_published_head_layouts(
-    tmp_path: Path, name: str, layout: dict[str, tuple[int, ...]], settings: Any
+    tmp_path: Path,
+    name: str,
+    score_at: str,
+    end: str,
+    layout: dict[str, tuple[int, ...]],
+    settings: Any,
 ) -> None:
     folder = make_architecture(name, tmp_path / name)
     torch.manual_seed(1)
@@ -252,14 +272,16 @@ def test_published_head_layouts(
         save_file(tensors, folder / "value_head.safetensors")
     else:
         add_tensors(folder, tensors)
-    built = load(folder, head=settings)
+    built = load(folder, head=settings, score_at=score_at)
     request = ScoreRequest((*messages(1), Message("assistant", ("Yes",))))
     score = asyncio.run(built.reward(request)).score
-    inputs = inputs_of(built, messages(1), "Yes<|im_end|>\n")
+    inputs = inputs_of(built, messages(1), f"Yes{end}")
     with torch.inference_mode():
         value = built.model(**inputs, output_hidden_states=True).hidden_states[-1][0, -1].cpu()
     if "rm.0.weight" in tensors:
-        value = (value @ tensors["rm.0.weight"].T + tensors["rm.0.bias"]).tanh()
+        value = value @ tensors["rm.0.weight"].T + tensors["rm.0.bias"]
+        functions = {"tanh": torch.tanh, "silu": torch.nn.functional.silu}
+        value = functions[settings["activation"]](value)
     weight = next(t for key, t in tensors.items() if t.shape == (1, HIDDEN) and "weight" in key)
     expected = float(value @ weight[0]) + float(tensors.get("v_head.summary.bias", [0.0])[0])
     assert score == pytest.approx(expected, abs=1e-4)

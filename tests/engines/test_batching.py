@@ -12,7 +12,7 @@ from bon.engines.batching import Batcher, Job
 
 
 class Work:
-    """Requests are (key, length) or ("bad" | "unprepared", length)."""
+    """Requests are (key, length)."""
 
     def __init__(self, rows: int = 4, seconds: float = 0.0) -> None:
         self.rows, self.seconds = rows, seconds
@@ -21,10 +21,6 @@ class Work:
 
     def prepare(self, job: Job) -> None:
         job.key, job.length = job.request
-        if job.key == "unprepared":
-            raise ValueError("cannot be prepared")
-        if job.key == "bad":
-            job.key = "good"
 
     def fits(self, rows: int, length: int) -> bool:
         return rows <= self.rows
@@ -33,8 +29,6 @@ class Work:
         self.threads.add(threading.get_ident())
         self.batches.append([job.request for job in jobs])
         time.sleep(self.seconds)
-        if any(job.request[0] == "bad" for job in jobs):
-            raise RuntimeError("a bad item")
         return [("done", job.request) for job in jobs]
 
 
@@ -77,16 +71,6 @@ def test_batches_are_alike_in_key_and_length() -> None:
     # The oldest is 50 long: it goes first, with those that do not fit the batch of the short.
     assert work.batches[0] == [("a", 50), ("a", 60)]
     assert [("a", 1), ("a", 2), ("a", 3), ("a", 40)] in work.batches
-
-
-def test_one_bad_item_does_not_take_its_mates_along(caplog: pytest.LogCaptureFixture) -> None:
-    requests = [("good", 1), ("bad", 2), ("good", 3), ("unprepared", 4)]
-    first, bad, third, unprepared = submit(Work(), requests)
-    assert first == ("done", ("good", 1))
-    assert third == ("done", ("good", 3))
-    assert str(bad) == "a bad item"
-    assert "a batch of 3 failed and is run one by one: RuntimeError('a bad item')" in caplog.text
-    assert str(unprepared) == "cannot be prepared"
 
 
 def test_equal_requests_are_different_jobs() -> None:

@@ -19,7 +19,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(url: str, timeout: float) -> Endpoint:
-    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1, 1))
+    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1))
 
 
 def posted(url: str, *bodies: dict[str, Any]) -> list[Any]:
@@ -58,16 +58,6 @@ def test_an_answer_may_come_compressed() -> None:
     with serve(compressed) as server:
         assert posted(server.url, BODY) == [ordinary(BODY)]
         assert "gzip" in headers(server)[0]["accept-encoding"]
-
-
-def test_a_request_says_what_it_is() -> None:
-    with serve() as server:
-        posted(server.url, BODY, BODY)
-        for sent in headers(server):
-            assert sent["content-type"] == "application/json"
-            assert sent["authorization"] == "Bearer sk-1"
-            assert sent["user-agent"].startswith("bon ")
-        assert server.connections == 1
 
 
 def test_the_time_limit_bounds_the_whole_request() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ SAME = [
     ("qwen/qwen2.5-vl-72b-instruct:free", "qwen/qwen2.5-vl-72b-instruct"),
     ("Qwen/Qwen2.5-VL-7B-Instruct", "/models/Qwen2.5-VL-7B-Instruct/"),
     ("llava", "llava:latest"),
+    ("m", "m"),
+    ("m", ""),  # it does not say
 ]
 OTHER = [
     ("gpt-4o", "gpt-4o-mini"),
@@ -75,7 +78,9 @@ def named(name: str) -> Any:
 @pytest.mark.parametrize(("model", "name"), SAME)
 def test_snapshots_and_prefixed_names_are_the_model(model: str, name: str) -> None:
     with serve(named(name)) as server:
-        assert one(engine(server.url, model=model), ask()).samples
+        made = engine(server.url, model=model)
+        assert one(made, ask()).samples
+        assert made.info()["answered_as"] == ([name] if name else [])
 
 
 @pytest.mark.parametrize(("model", "name"), OTHER)
@@ -83,7 +88,8 @@ def test_another_model_stops_every_request(model: str, name: str) -> None:
     with serve(named(name)) as server:
         results = run(engine(server.url, model=model), ask(text="a"), ask(text="b"))
         assert all(isinstance(result, BonError) for result in results)
-        assert "served_as" in str(results[0])
+        said = f"was asked for {model!r}, but {name!r} answered -> name that model on the card, or"
+        assert f"{said} set engine_args.served_as: {name} if" in str(results[0])
         listed = engine(server.url, model=model, served_as=["another", name])
         assert one(listed, ask()).samples
 
@@ -152,18 +158,21 @@ def test_a_judge_is_not_credited_for_what_the_endpoint_withheld(kind: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("content", "text"),
+    ("content", "finish", "text"),
     [
-        ([{"type": "text", "text": "Answer: "}, {"type": "text", "text": "B"}], "Answer: B"),
+        ([{"type": "text", "text": "Answer: "}, {"type": "text", "text": "B"}],
+         "stop", "Answer: B"),
         ([{"type": "thinking", "thinking": [{"type": "text", "text": "(A)?"}]},
-          {"type": "text", "text": "Answer: B"}], "Answer: B"),
-        (None, ""),
-        ([], ""),
+          {"type": "text", "text": "Answer: B"}], "stop", "Answer: B"),
+        (None, "stop", ""),
+        (None, "content_filter", "[content_filter] "),
+        ([], "stop", ""),
     ],
 )  # fmt: skip
-def test_content_may_be_a_list_of_parts(content: Any, text: str) -> None:
-    with serve(always(200, reply(choice(content)))) as server:
-        assert one(engine(server.url), ask()).samples[0].text == text
+def test_content_may_be_a_list_of_parts(content: Any, finish: str, text: str) -> None:
+    with serve(always(200, reply(choice(content, finish)))) as server:
+        sample = one(engine(server.url), ask()).samples[0]
+        assert (sample.text, sample.finish) == (text, finish)
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
@@ -182,6 +191,7 @@ def test_reasoning_is_apart_from_the_answer(name: str) -> None:
         (reply({"index": 0, "message": "B"}), "a choice without a message"),
         (reply(choice("B", "error")), "the error of a reply cut short"),
         (reply(), "0 of 1 samples came back"),
+        ({"error": "overloaded"}, "overloaded"),
         ({"choices": {"0": choice("B")}}, "0 of 1 samples came back"),
         (b"[" * 200_000, "not a JSON object"),
         (b"data: {}\n\ndata: [DONE]\n\n", "not a JSON object"),
@@ -273,13 +283,19 @@ def test_http_1_0_without_a_length_ends_with_the_connection() -> None:
 def test_what_is_no_http_reply_is_one_line_and_never_followed(answer: bytes, error: Any) -> None:
     with raw(answer) as url, pytest.raises(error) as info:
         one(engine(url, retries=1, timeout=5.0), ask())
+    redirected = re.search("redirects to '(file|http):.*' -> set base_url", str(info.value))
+    assert bool(redirected) is (error is BonError)
     assert "\n" not in str(info.value)
     assert KEY not in str(info.value)
 
 
-@pytest.mark.parametrize("after", ["Fri, 01 Jan 3000 00:00:00 GMT", "1e300", "nan", "-5", "soon"])
+@pytest.mark.parametrize(
+    ("after", "is_long"),
+    [("Fri, 01 Jan 3000 00:00:00 GMT", True), ("1e300", True), ("nan", False), ("-5", False),
+     ("soon", False)],
+)  # fmt: skip
 def test_a_retry_after_beyond_all_patience_is_capped(
-    after: str, monkeypatch: pytest.MonkeyPatch
+    after: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bon.engines.endpoints import endpoint
 
@@ -287,4 +303,6 @@ def test_a_retry_after_beyond_all_patience_is_capped(
     head = f"HTTP/1.1 429 Slow\r\nRetry-After: {after}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
     good = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(GOOD) + GOOD
     with raw(head, good) as url:
-        assert one(engine(url, retries=1), ask()).samples[0].text == "B"
+        made = engine(url, retries=1)
+        assert one(made, ask()).samples[0].text == "B"
+        assert ("asks to wait" in made._endpoint._wait_reason) is is_long

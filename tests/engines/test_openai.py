@@ -178,19 +178,6 @@ def test_429_waits_as_told_and_slows_down() -> None:
         assert made.info()["ledger"]["retries"] == 2
 
 
-def test_a_date_as_retry_after() -> None:
-    from email.utils import formatdate
-    from time import time
-
-    import httpx
-
-    from bon.engines.endpoints.endpoint import _retry_after
-
-    response = httpx.Response(429, headers={"retry-after": formatdate(time() + 30, usegmt=True)})
-    assert 25 < (_retry_after(response) or 0) <= 30
-    assert _retry_after(httpx.Response(429, headers={"retry-after": "soon"})) is None
-
-
 def test_server_errors_are_retried_then_reported() -> None:
     def twice(number: int, body: Any) -> Reply | None:
         return (503, {}, b"<html>bad gateway</html>") if number < 2 else None
@@ -220,70 +207,6 @@ def test_refusals_are_not_retried() -> None:
         one(engine(server.url, endpoint="openai"), ask())
 
 
-def test_a_redirect_is_no_reply() -> None:
-    with (
-        serve(lambda *_: (302, {"location": "http://elsewhere/v1"}, ordinary({}))) as server,
-        pytest.raises(BonError, match="redirects to 'http://elsewhere/v1' -> set base_url"),
-    ):
-        one(engine(server.url, endpoint="openai"), ask())
-    assert len(server.bodies) == 1
-
-
-def test_strange_answers() -> None:
-    with (
-        serve(always(200, {"choices": [], "usage": {}})) as server,
-        pytest.raises(EndpointError, match="0 of 3 samples came back"),
-    ):
-        one(engine(server.url, endpoint="openai"), ask((1, 2, 3)))
-    with (
-        serve(always(200, {"error": "overloaded"})) as server,
-        pytest.raises(EndpointError, match="overloaded"),
-    ):
-        one(engine(server.url, endpoint="openai"), ask())
-    with (
-        serve(always(200, b"not json")) as server,
-        pytest.raises(EndpointError, match="not a JSON object"),
-    ):
-        one(engine(server.url, endpoint="openai", retries=1), ask())
-    silent = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
-    with serve(always(200, silent)) as server:
-        sample = one(engine(server.url, endpoint="openai"), ask()).samples[0]
-        assert (sample.text, sample.finish) == ("[content_filter] ", "content_filter")
-
-
-@pytest.mark.parametrize(
-    ("model", "name", "served_as"),
-    [
-        ("gpt-4o", "gpt-4o-2024-08-06", None),
-        ("gemini-2.5-flash", "models/gemini-2.5-flash", None),
-        ("m", "m", None),
-        ("m", "", None),
-        ("alias", "another", "another"),
-    ],
-)
-def test_the_model_that_answers_is_recorded(model: str, name: str, served_as: str | None) -> None:
-    def behave(_: int, body: dict[str, Any]) -> Reply:
-        return 200, {}, {**ordinary(body), "model": name}
-
-    with serve(behave) as server:
-        built = engine(server.url, endpoint="openai", model=model, served_as=served_as)
-        assert one(built, ask()).samples
-        assert built.info()["answered_as"] == ([name] if name else [])
-
-
-def test_another_model_than_the_one_asked_for_stops_the_model() -> None:
-    def behave(_: int, body: dict[str, Any]) -> Reply:
-        return 200, {}, {**ordinary(body), "model": "gemini-3.5-flash-lite"}
-
-    with (
-        serve(behave) as server,
-        pytest.raises(
-            BonError, match=r"asked for 'gemini-2.5-flash', but .* answered -> name that model"
-        ),
-    ):
-        one(engine(server.url, endpoint="gemini", model="gemini-2.5-flash"), ask())
-
-
 def test_an_endpoint_that_is_down() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -309,7 +232,7 @@ def test_concurrency_grows_within_its_bounds() -> None:
 
 
 def test_adaptive_limit() -> None:
-    limit = AdaptiveLimit(start=10, least=2, most=12, cooldown=10)
+    limit = AdaptiveLimit(start=10, most=12, cooldown=10)
     for _ in range(5):
         limit.grow()
     assert limit.limit == 12
@@ -318,10 +241,10 @@ def test_adaptive_limit() -> None:
     assert limit.limit == pytest.approx(9.6)  # one burst of refusals cuts once
     limit.grow()
     assert limit.limit == pytest.approx(9.6)  # and nothing grows during the cool-down
-    calm = AdaptiveLimit(start=4, least=3, most=9, cooldown=0)
+    calm = AdaptiveLimit(start=2, most=9, cooldown=0)
     for _ in range(5):
         calm.shrink()
-    assert calm.limit == 3
+    assert calm.limit == 1
 
 
 def test_connections_are_kept_and_closed_at_the_end() -> None:
@@ -346,7 +269,7 @@ def test_connections_are_kept_and_closed_at_the_end() -> None:
 def test_a_place_is_never_lost_and_never_given_twice(
     limit: int, seconds: list[int], gone: set[int], grows: set[int]
 ) -> None:
-    places = AdaptiveLimit(start=limit, least=1, most=8, cooldown=0)
+    places = AdaptiveLimit(start=limit, most=8, cooldown=0)
     served: list[int] = []
 
     async def hold(number: int) -> None:
@@ -373,7 +296,7 @@ def test_a_place_is_never_lost_and_never_given_twice(
 
 
 def test_a_free_place_wakes_one_of_those_who_wait() -> None:
-    places = AdaptiveLimit(start=1, least=1, most=1, cooldown=0)
+    places = AdaptiveLimit(start=1, most=1, cooldown=0)
 
     async def crowd() -> int:
         async def hold() -> None:
@@ -461,7 +384,10 @@ def test_keys_come_from_the_environment_and_stay_there(
     with serve() as server:
         made = engine(server.url, endpoint="openai")
         one(made, ask())
-        assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+        sent = server.headers[0]
+        assert sent["Authorization"] == f"Bearer {KEY}"
+        assert sent["Content-Type"] == "application/json"
+        assert sent["User-Agent"].startswith("bon ")
         assert KEY not in json.dumps(made.info())
         assert KEY not in caplog.text
         open_one = engine(server.url, endpoint="openai", api_key_env=None)

@@ -85,6 +85,8 @@ def test_thinking_is_switched_off_by_the_template(folder: Path) -> None:
     prompt = prompt_of(built, ask(), enable_thinking=False)
     assert prompt.endswith("</think>\n\n")
     assert (sample.text, sample.reasoning) == (plain(built, prompt, 6), "")
+    limited = Sampling(temperature=0, max_tokens=3, max_thinking_tokens=20)
+    assert alone(built, ask(sampling=limited)).samples[0].num_tokens == 3
     asyncio.run(built.close())
 
 
@@ -108,13 +110,6 @@ def test_limits_hold_for_samples_of_a_mixed_batch(engine: Any) -> None:
         single = alone(engine, replace(request, seeds=(6,))).samples[0]
         assert result.samples[3][:2] == single[:2]
         assert result.samples[3].reasoning == single.reasoning
-
-
-def test_a_reply_without_thinking_has_the_answers_limit(folder: Path) -> None:
-    built = load(folder, chat_template_kwargs={"enable_thinking": False})
-    limited = Sampling(temperature=0, max_tokens=3, max_thinking_tokens=20)
-    assert alone(built, ask(sampling=limited)).samples[0].num_tokens == 3
-    asyncio.run(built.close())
 
 
 @pytest.mark.parametrize("marks", THINKING, ids=lambda marks: marks.closing)

@@ -13,10 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
+from test_architectures import inputs_of  # noqa: E402
 from tiny_checkpoint import add_tensors, begin_with_bos, image  # noqa: E402
 
 from bon.core.errors import BonError, EngineDied, Unsupported  # noqa: E402
-from bon.core.images import open_image  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import (  # noqa: E402
@@ -27,6 +28,7 @@ from bon.engines.base import (  # noqa: E402
     ScoreRequest,
 )
 from bon.engines.hf.engine import TransformersEngine  # noqa: E402
+from bon.engines.hf.heads import load_head  # noqa: E402
 from bon.engines.settings import HeadSettings  # noqa: E402
 
 pytestmark = pytest.mark.model
@@ -65,29 +67,6 @@ def run(engine: TransformersEngine, requests: list[GenerateRequest]) -> list[Gen
     return asyncio.run(all_at_once())
 
 
-def inputs_of(engine: TransformersEngine, request: GenerateRequest, answer: str = "") -> Any:
-    conversation = [
-        {
-            "role": message.role,
-            "content": [
-                {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
-                for part in message.parts
-            ],
-        }
-        for message in request.messages
-    ]
-    text = engine.processor.apply_chat_template(
-        conversation, tokenize=False, add_generation_prompt=True
-    )
-    images = [
-        open_image(part.data)
-        for message in request.messages
-        for part in message.parts
-        if isinstance(part, ImagePart)
-    ]
-    return engine.processor(text=[text + answer], images=images or None, return_tensors="pt")
-
-
 def test_a_processor_begins_prompts_with_bos_as_in_transformers(
     checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -97,24 +76,11 @@ def test_a_processor_begins_prompts_with_bos_as_in_transformers(
     engine = load(folder)
     requests = [ask(i, sampling=GREEDY) for i in range(2)]
     for request, generation in zip(requests, run(engine, requests), strict=True):
-        inputs = inputs_of(engine, request)
+        inputs = inputs_of(engine, request.messages, add_special_tokens=True)
         assert inputs["input_ids"][0, 0] == engine.tokenizer.bos_token_id
         assert generation.num_prompt_tokens == inputs["input_ids"].shape[1]
     assert engine.info()["warning"] == ""
     asyncio.run(engine.close())
-
-
-def test_greedy_equals_plain_generate(engine: TransformersEngine) -> None:
-    requests = [ask(i, sampling=GREEDY) for i in range(9)]
-    for request, generation in zip(requests, run(engine, requests), strict=True):
-        inputs = inputs_of(engine, request)
-        output = engine.model.generate(
-            **inputs, max_new_tokens=12, do_sample=False, repetition_penalty=1.0
-        )
-        new = output[0, inputs["input_ids"].shape[1] :]
-        expected = engine.tokenizer.decode(new, skip_special_tokens=True)
-        assert generation.samples[0].text == expected
-        assert generation.num_prompt_tokens == inputs["input_ids"].shape[1]
 
 
 def test_a_sample_depends_on_its_seed_and_on_nothing_else(engine: TransformersEngine) -> None:
@@ -134,7 +100,7 @@ def test_logprobs_are_raw_whatever_the_temperature(engine: TransformersEngine) -
         assert len(sample.tokens) in (sample.num_tokens, sample.num_tokens - 1)
         first = sample.tokens[0]
         with torch.inference_mode():
-            logits = engine.model(**inputs_of(engine, request)).logits[0, -1]
+            logits = engine.model(**inputs_of(engine, request.messages)).logits[0, -1]
         values, ids = logits.log_softmax(-1).topk(5)
         assert next(iter(first.top.values())) == pytest.approx(float(values[0]), abs=1e-3)
         assert engine.tokenizer.decode([int(ids[0])]) in first.top
@@ -161,92 +127,13 @@ def test_more_samples_than_a_batch_holds(checkpoint: Path, engine: TransformersE
     asyncio.run(small.close())
 
 
-def test_likelihood_is_that_of_the_response(engine: TransformersEngine) -> None:
-    answers = ["A.", "The answer is B. red circle", "Yes"]
-    requests = [
-        ScoreRequest((*ask(i).messages, Message("assistant", (answer,))))
-        for i, answer in enumerate(answers)
-    ]
-
-    async def all_at_once() -> list[Any]:
-        return await asyncio.gather(*(engine.likelihood(request) for request in requests))
-
-    for i, result in enumerate(asyncio.run(all_at_once())):
-        inputs = inputs_of(engine, ask(i), answers[i] + "<|im_end|>")
-        start = inputs_of(engine, ask(i))["input_ids"].shape[1]
-        ids = inputs["input_ids"][0]
-        with torch.inference_mode():
-            logprobs = engine.model(**inputs).logits[0, start - 1 : -1].log_softmax(-1)
-        expected = logprobs.gather(-1, ids[start:, None]).sum()
-        assert result.logprob == pytest.approx(float(expected), abs=1e-3)
-        assert result.num_tokens == len(ids) - start
-        assert result.num_prompt_tokens == start
-
-
-def test_reward_is_the_head_on_the_last_token(engine: TransformersEngine, checkpoint: Path) -> None:
-    from safetensors.torch import load_file
-
-    weight = load_file(checkpoint / "model.safetensors")["language_model.score.weight"]
-    answers = ["A.", "The answer is B. red circle", "No"]
-
-    async def score(engine: TransformersEngine) -> list[float]:
-        requests = [
-            ScoreRequest((*ask(i).messages, Message("assistant", (answer,))))
-            for i, answer in enumerate(answers)
-        ]
-        rewards = await asyncio.gather(*(engine.reward(request) for request in requests))
-        return [reward.score for reward in rewards]
-
-    def by_hand(ending: str) -> list[float]:
-        scores = []
-        for i, answer in enumerate(answers):
-            with torch.inference_mode():
-                output = engine.model.model(**inputs_of(engine, ask(i), answer + ending))
-                scores.append(float(output.last_hidden_state[0, -1] @ weight[0]))
-        return scores
-
-    assert asyncio.run(score(engine)) == pytest.approx(by_hand("<|im_end|>\n"), abs=1e-4)
-    turn = load(checkpoint, head="auto", score_at="turn_end")
-    assert asyncio.run(score(turn)) == pytest.approx(by_hand("<|im_end|>"), abs=1e-4)
-    asyncio.run(turn.close())
-
-
 def head_of(*layers: str) -> HeadSettings:
     return HeadSettings(layers=list(layers))
 
 
-def test_published_head_formats(checkpoint: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    from bon.engines.hf.heads import load_head
-
-    hidden = torch.randn(4, 128)
-    folder = tmp_path / "skywork"
-    shutil.copytree(checkpoint, folder)
-    head = {"v_head.summary.weight": torch.randn(1, 128), "v_head.summary.bias": torch.randn(1)}
-    save_file(head, folder / "value_head.safetensors")
-    loaded = load_head(str(folder), head_of("v_head.summary"), None, "cpu")
-    expected = hidden @ head["v_head.summary.weight"][0] + head["v_head.summary.bias"]
-    torch.testing.assert_close(loaded(hidden), expected)
-    # Two heads, one asked for by its file alone.
-    named = load_head(
-        str(folder),
-        HeadSettings(layers=["v_head.summary"], file="value_head.safetensors"),
-        None,
-        "cpu",
-    )
-    torch.testing.assert_close(named(hidden), expected)
-
-    mlp = {"rm.0.weight": torch.randn(16, 128), "rm.0.bias": torch.randn(16),
-           "rm.2.weight": torch.randn(1, 16)}  # fmt: skip
-    add_tensors(folder, mlp)
-    for activation, function in (("silu", torch.nn.functional.silu), ("tanh", torch.tanh)):
-        setting = HeadSettings(layers=["rm.0", "rm.2"], activation=activation)
-        inner = function(hidden @ mlp["rm.0.weight"].T + mlp["rm.0.bias"])
-        torch.testing.assert_close(
-            load_head(str(folder), setting, None, "cpu")(hidden), inner @ mlp["rm.2.weight"][0]
-        )
-
+def test_a_head_that_does_not_fit_is_one_line(checkpoint: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "head"))
+    add_tensors(folder, {"rm.0.weight": torch.randn(16, 128), "rm.2.weight": torch.randn(1, 16)})
     for setting, message in (
         (head_of("rm.1"), "no matrix 'rm.1.weight'"),
         (head_of("rm.2", "rm.0"), "do not follow each other"),
@@ -258,15 +145,16 @@ def test_published_head_formats(checkpoint: Path, tmp_path: Path) -> None:
     weights = folder / "model.safetensors"
     plain = {k: v for k, v in load_file(weights).items() if "score" not in k}
     save_file(plain, weights, {"format": "pt"})
-    (folder / "value_head.safetensors").unlink()
     with pytest.raises(BonError, match="no reward head under a usual name"):
         load_head(str(folder), head_of("auto"), None, "cpu")
 
 
-def test_a_bad_item_fails_alone(engine: TransformersEngine, monkeypatch: Any) -> None:
+def test_a_bad_item_fails_alone(
+    engine: TransformersEngine, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     broken = Message("user", (ImagePart("00" * 32, b"not an image"), "what?"))
-    requests = [ask(0), ask(1, messages=(broken,)), ask(2)]
-    monkeypatch.setattr(engine, "_generate", _failing_on(engine, "Question 2"))
+    requests = [ask(0), ask(1, messages=(broken,)), ask(3)]
+    monkeypatch.setattr(engine, "_generate", _failing_on(engine, "Question 3"))
 
     async def all_at_once() -> list[Any]:
         tasks = (engine.generate(request) for request in requests)
@@ -276,6 +164,7 @@ def test_a_bad_item_fails_alone(engine: TransformersEngine, monkeypatch: Any) ->
     assert isinstance(good, Generation)
     assert "image" in str(undecodable)
     assert str(failing) == "told to fail"
+    assert "and is run one by one: RuntimeError('told to fail')" in caplog.text
 
 
 def _failing_on(engine: TransformersEngine, word: str) -> Any:
@@ -382,8 +271,6 @@ def test_loading_errors_carry_the_fix(checkpoint: Path, tmp_path: Path) -> None:
     shutil.copytree(checkpoint, broken)
     (broken / "model.safetensors").write_bytes(b"123")
     fails("failed to load: .* -> ", model=str(broken))
-    from safetensors.torch import load_file, save_file
-
     weights = load_file(checkpoint / "model.safetensors")
     del weights["model.norm.weight"]
     save_file(weights, broken / "model.safetensors", {"format": "pt"})

@@ -11,9 +11,7 @@ from typing import Any
 
 import torch
 import transformers
-from tiny_checkpoint import TEXT
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from tiny_checkpoint import make_tokenizer
 
 HIDDEN = 64
 ERNIE_MARKS = ("START", "END", "PLACEHOLDER")
@@ -45,6 +43,14 @@ IMAGE_TOKEN = {
     "llava_next": "<image>",
 }
 """What stands for an image, where it is not Qwen's."""
+TEXT_ALONE = ("lfm2_vl", "mistral3", "llama4", "gemma4", "kimi_k25")
+"""Their image processors need torchvision."""
+PROCESSOR = {
+    "pixtral": "PixtralProcessor",
+    **dict.fromkeys(("qwen3_5", "qwen3_vl_moe", "qwen4_exp"), "Qwen3VLProcessor"),
+    **dict.fromkeys(TEXT_ALONE, "LlavaProcessor"),
+}
+"""Where it is not named like the architecture."""
 ERNIE_TOKENS = {
     f"{kind}_{name}": f"<|{kind.upper()}_{mark}|>"
     for kind in ("image", "video")
@@ -100,7 +106,20 @@ def make_architecture(name: str, folder: Path, template_of: str = "processor") -
     `tokenizer`: in tokenizer_config.json alone, as Phi-3.5-vision has it.
     """
     torch.manual_seed(0)
-    tokenizer = _tokenizer(name)
+    end = "<|endoftext|>"
+    tokens = {
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "context_image_token": "<IMG_CONTEXT>",
+        "video_token": "<video>",
+        "boi_token": "<start_of_image>",
+        "eoi_token": "<end_of_image>",
+        "image_token": IMAGE_TOKEN.get(name, "<|image_pad|>"),
+        **(ERNIE_TOKENS if name == "ernie4_5_vl_moe" else {}),
+    }
+    tokenizer = make_tokenizer(
+        [], SPECIAL, pad_token=end, bos_token=end, extra_special_tokens=tokens
+    )
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
     architecture, config, image, processor = (ARCHITECTURES | NEWER)[name](ids)
     text = config.text_config
@@ -118,7 +137,8 @@ def make_architecture(name: str, folder: Path, template_of: str = "processor") -
     template = TEMPLATE.replace("IMAGE", image)
     tokenizer.chat_template = template if template_of == "tokenizer" else None
     tokenizer.save_pretrained(folder)
-    settings = {**processor, "processor_class": architecture_processor(name)}
+    own = architecture.replace("ForConditionalGeneration", "Processor")
+    settings = {**processor, "processor_class": PROCESSOR.get(name, own)}
     (folder / "preprocessor_config.json").write_text(json.dumps(settings.pop("image")))
     if template_of == "tokenizer":
         # transformers 5 writes a file of its own; published checkpoints have it in the settings.
@@ -129,29 +149,6 @@ def make_architecture(name: str, folder: Path, template_of: str = "processor") -
         (folder / "chat_template.jinja").write_text(template)
     (folder / "processor_config.json").write_text(json.dumps(settings))
     return folder
-
-
-def architecture_processor(name: str) -> str:
-    """The class name of the processor of an architecture."""
-    return {
-        "qwen2_vl": "Qwen2VLProcessor",
-        "qwen2_5_vl": "Qwen2_5_VLProcessor",
-        "qwen3_vl": "Qwen3VLProcessor",
-        "internvl": "InternVLProcessor",
-        "llava_onevision": "LlavaOnevisionProcessor",
-        "mllama": "MllamaProcessor",
-        "gemma3": "Gemma3Processor",
-        "pixtral": "PixtralProcessor",
-        "qwen3_5": "Qwen3VLProcessor",
-        "qwen3_vl_moe": "Qwen3VLProcessor",
-        "glm4v": "Glm4vProcessor",
-        "idefics3": "Idefics3Processor",
-        "smolvlm": "SmolVLMProcessor",
-        "qwen4_exp": "Qwen3VLProcessor",
-        "ernie4_5_vl_moe": "Ernie4_5_VLMoeProcessor",
-        "aya_vision": "AyaVisionProcessor",
-        "llava_next": "LlavaNextProcessor",
-    }.get(name, "LlavaProcessor")
 
 
 Made = tuple[str, Any, str, dict[str, Any]]
@@ -479,33 +476,3 @@ NEWER: dict[str, Callable[[dict[str, int]], Made]] = {
     ),
 }  # fmt: skip
 """Architectures of newer models; tested for batches alone."""
-
-
-def _tokenizer(name: str) -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([TEXT], trainer)
-    tokenizer.add_special_tokens(SPECIAL)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        bos_token="<|endoftext|>",
-        additional_special_tokens=SPECIAL,
-        extra_special_tokens={
-            "start_image_token": "<img>",
-            "end_image_token": "</img>",
-            "context_image_token": "<IMG_CONTEXT>",
-            "video_token": "<video>",
-            "boi_token": "<start_of_image>",
-            "eoi_token": "<end_of_image>",
-            "image_token": IMAGE_TOKEN.get(name, "<|image_pad|>"),
-            **(ERNIE_TOKENS if name == "ernie4_5_vl_moe" else {}),
-        },
-    )

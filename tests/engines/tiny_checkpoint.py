@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -52,7 +53,9 @@ def make_checkpoint(
 ) -> Path:
     """Write a checkpoint; `head` adds a linear reward head as vLLM reads it, `added` tokens."""
     torch.manual_seed(seed)
-    tokenizer = _tokenizer()
+    media = {"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"}
+    tokenizer = make_tokenizer(SPECIAL, pad_token="<|endoftext|>", extra_special_tokens=media)
+    tokenizer.chat_template = TEMPLATE
     tokenizer.add_tokens(list(added))
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
     config = Qwen2_5_VLConfig(
@@ -151,29 +154,27 @@ def image(seed: int, size: tuple[int, int] = (112, 112)) -> ImagePart:
     return ImagePart(sha256(encoded.getvalue()).hexdigest(), encoded.getvalue())
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def make_tokenizer(
+    first: Sequence[str], last: Sequence[str] = (), **options: Any
+) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer of TEXT, with special tokens before and after what it learns."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=400,
-        special_tokens=SPECIAL,
+        special_tokens=first,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator([TEXT], trainer)
-    fast = PreTrainedTokenizerFast(
+    tokenizer.add_special_tokens([*last])
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        additional_special_tokens=SPECIAL,
-        extra_special_tokens={
-            "image_token": "<|image_pad|>",
-            "video_token": "<|video_pad|>",
-        },
+        additional_special_tokens=[*first, *last],
+        **options,
     )
-    fast.chat_template = TEMPLATE
-    return fast
 
 
 if __name__ == "__main__":

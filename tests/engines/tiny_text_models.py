@@ -7,9 +7,7 @@ from typing import Any
 import torch
 import transformers
 from tiny_architectures import ROPE, TEXT_CONFIG
-from tiny_checkpoint import TEXT
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from tiny_checkpoint import make_tokenizer
 
 HIDDEN = TEXT_CONFIG["hidden_size"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -45,7 +43,8 @@ def make_text_model(
 ) -> Path:
     """Write a checkpoint of any class of FAMILIES; without `pad`, no file names a pad token."""
     torch.manual_seed(0)
-    tokenizer = _tokenizer(pad, template)
+    tokenizer = make_tokenizer(SPECIAL, pad_token="<|endoftext|>" if pad else None)
+    tokenizer.chat_template = template
     family = next(name for name in FAMILIES if architecture.startswith(name))
     made = getattr(transformers, f"{family}Config")(
         **FAMILIES[family]
@@ -60,22 +59,3 @@ def make_text_model(
     tokenizer.save_pretrained(folder)
     assert (json.loads((folder / "config.json").read_text()).get("pad_token_id") is None) is not pad
     return folder
-
-
-def _tokenizer(pad: bool, template: str | None) -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator([TEXT], trainer)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>" if pad else None,
-        additional_special_tokens=SPECIAL,
-    )
-    fast.chat_template = template
-    return fast

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
-from tests.conftest import echo_experiment, write_pairs, write_questions
-from tests.service.server import idle
+from tests.conftest import echo_experiment
+from tests.service.server import idle, write_data
 
 Serve = Callable[..., Any]
 
@@ -24,20 +24,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.ray)
 
 
+def make_settings(folder: Path) -> Settings:
+    """Settings with data in the folder, and no Ray."""
+    write_data(folder, 12, 9)
+    limits = {"requests_per_minute": 0}
+    return Settings(data=folder / "data", miniature=False, auth=False, limits=limits)
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Settings with data in it, and no Ray."""
-    data = tmp_path / "data"
-    (data / "files").mkdir(parents=True)
-    write_questions(data / "files" / "questions.jsonl", 12)
-    write_pairs(data / "files" / "pairs.jsonl", 9)
-    return Settings(data=data, miniature=False, auth=False, limits={"requests_per_minute": 0})
+    """Those of a test."""
+    return make_settings(tmp_path)
 
 
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
     """A client of a server that starts no validation."""
     with idle(settings) as test_client:
+        yield test_client
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A client of such a server, which no test of the module changes."""
+    with idle(make_settings(tmp_path_factory.mktemp("shared"))) as test_client:
         yield test_client
 
 

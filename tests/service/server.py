@@ -2,21 +2,34 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import uvicorn
 import yaml
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from bon.service.app import create_app
+from bon.service.app import create_app, listening_socket
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
+from tests.conftest import write_pairs, write_questions
+
+
+def write_data(folder: Path, questions: int, pairs: int) -> None:
+    """The files of an experiment, where a server in the folder finds them."""
+    files = folder / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", questions)
+    write_pairs(files / "pairs.jsonl", pairs)
 
 
 @contextlib.contextmanager
@@ -26,6 +39,22 @@ def idle(settings: Settings, base_url: str = "http://localhost") -> Iterator[Tes
         service.supervisor.start = service.supervisor.stop = lambda: None
         with TestClient(create_app(service), base_url=base_url) as client:
             yield client
+
+
+@contextlib.contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """Run an application on a port of its own and yield its address."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
+    with listening_socket("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 class Server:
@@ -51,6 +80,12 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.address, timeout=60)
         self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def printed_token(self) -> str:
+        """That of the address at which its operator signs in."""
+        (token,) = re.findall(r"/login#(bon_\S+)", (self.folder / "server.log").read_text())
+        return str(token)
 
     def start(self) -> None:
         """Start and wait until it answers."""

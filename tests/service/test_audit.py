@@ -12,26 +12,19 @@ import httpx
 import pytest
 
 from bon.service.validations.jobs import Jobs
-from tests.conftest import write_pairs, write_questions
 from tests.curating.labelled_items import make_bench
 from tests.service.conftest import experiment
-from tests.service.server import serving
+from tests.service.server import serving, write_data
+from tests.service.test_tokens import bearer
 
 BON = Path(sys.executable).with_name("bon")
-
-
-def bearer(token):
-    return {"authorization": f"Bearer {token}"}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A real server with a benchmark, a finished report and tokens made on the command line."""
     folder = tmp_path_factory.mktemp("server")
-    files = folder / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 4)
-    write_pairs(files / "pairs.jsonl", 3)
+    write_data(folder, 4, 3)
     tokens = {name: token(folder, name, "--role", name) for name in ("submit", "admin")}
     with serving(folder, auth=True, max_running=1, ray_address="127.0.0.1:1") as running:
         running.tokens = tokens
@@ -51,14 +44,19 @@ def access_log(server):
     return [row for row in rows if row["logger"] == "bon.access"]
 
 
-def test_every_line_names_identity_and_client(server):
+def reported(server):
+    """A validation, its run, and the link to its report."""
     submit = bearer(server.tokens["submit"])
     key = server.client.post("/v1/validations", json=experiment(), headers=submit).json()["id"]
     run = server.folder / "data" / "runs" / key
-    run.mkdir(exist_ok=True)
+    (run / "report_files").mkdir(parents=True, exist_ok=True)
     (run / "report.html").write_text("<p>finished</p>")
     answer = server.client.get(f"/validations/{key}/report", headers=submit)
-    link = answer.headers["location"]
+    return key, run, answer.headers["location"]
+
+
+def test_every_line_names_identity_and_client(server):
+    key, _, link = reported(server)
     signature = re.fullmatch(rf"/reports/{key}/([0-9a-f]{{8}}-[0-9a-f]{{64}})/report.html", link)[1]
     assert server.client.get(link).status_code == 200  # whoever has the link
     assert server.client.get(f"//reports/{key}//{signature}/report.html").status_code in (401, 404)
@@ -74,22 +72,18 @@ def test_every_line_names_identity_and_client(server):
 
 
 def test_a_link_to_a_report_opens_its_files_and_no_other_of_the_run(server):
-    submit = bearer(server.tokens["submit"])
-    key = server.client.post("/v1/validations", json=experiment(), headers=submit).json()["id"]
-    run = server.folder / "data" / "runs" / key
-    (run / "report_files").mkdir(parents=True, exist_ok=True)
-    (run / "report.html").write_text("<p>finished</p>")
+    _, run, link = reported(server)
+    link = link.removesuffix("report.html")
     (run / "report_files" / "tables.js").write_text("shown")
     (run / "report_files" / "link").symlink_to(run / "private.txt")
     (run / "private.txt").write_text("hidden")
-    answer = server.client.get(f"/validations/{key}/report", headers=submit)
-    link = answer.headers["location"].removesuffix("report.html")
     reply = raw(server, f"GET {link}report_files/tables.js HTTP/1.1")
     assert reply.endswith(b"shown")
     for path in (
         "report_files/../private.txt", "report_files/%2e%2e/private.txt", "report_files/link",
         "report_files/..%2fprivate.txt", "report_files/x/../../private.txt", "private.txt",
         "report_files/../log.txt", "report_files/../run.sqlite", "report_files/..", "report_files",
+        "run.sqlite", "..%2f..%2fsecret", "report_files/%00", "report_files/" + "x" * 5000,
     ):  # fmt: skip
         reply = raw(server, f"GET {link}{path} HTTP/1.1")
         assert reply.startswith(b"HTTP/1.1 404 "), (path, reply)

@@ -1,12 +1,9 @@
 """`bon client`: each printed file, called over HTTP exactly as its trainer calls it."""
 
 import asyncio
-import threading
-import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
-import uvicorn
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -15,6 +12,7 @@ from bon.commands.serve import trainers
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
+from tests.service.server import served
 from tests.service.test_online import CARDS
 from tests.service.test_rewards import MUTE
 
@@ -30,16 +28,8 @@ def server(tmp_path_factory):
     with open_service(settings) as service:
         service.supervisor.start = service.supervisor.stop = lambda: None
         token = service.tokens.add("trainer", "submit")
-        config = uvicorn.Config(create_app(service), port=0, log_level="error", ws="none")
-        running = uvicorn.Server(config)
-        thread = threading.Thread(target=running.run)
-        thread.start()
-        while not running.started:
-            time.sleep(0.02)
-        port = running.servers[0].sockets[0].getsockname()[1]
-        yield SimpleNamespace(url=f"http://127.0.0.1:{port}", token=token)
-        running.should_exit = True
-        thread.join()
+        with served(create_app(service)) as url:
+            yield SimpleNamespace(url=url, token=token)
 
 
 def loaded(server, trainer, rewarder="judge", *options):

@@ -9,6 +9,7 @@ import yaml
 
 from bon.commands.main import app
 from bon.service.online.selector import Selector
+from bon.service.server.middleware import BODY_BYTES
 from bon.service.settings import Limits, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -109,4 +110,4 @@ def test_the_proxies_pass_what_the_server_reads():
         (seconds,) = re.findall(r"(?:proxy_read|response_header)_timeout\s+(\d+)s", text)
         assert int(seconds) > Limits().request_seconds
         (megabytes,) = re.findall(r"(?:client_max_body_size|max_size)\s+(\d+)", text)
-        assert int(megabytes) * 1024**2 >= Limits().body_bytes
+        assert int(megabytes) * 1024**2 >= BODY_BYTES

@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 
 from bon.service.api.validations import EXAMPLE
 from tests.conftest import expected_complaints
-from tests.service.conftest import wait_for
 from tests.service.server import serving
 from tests.service.test_serve import wait_ready
 
@@ -28,21 +27,15 @@ def server(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="module")
-def done(server):
-    """The example of the API's documentation, smaller, watched to its end."""
+@pytest.mark.browser
+def test_a_validation_from_the_form_to_the_report(server, tab):
+    """As a colleague would: write it after another, start it, watch it, read its report, leaf."""
     small = yaml.safe_load(EXAMPLE)
     small["questions"]["limit"], small["pairs"]["limit"] = 6, 9
     small["analysis"] = {"bootstrap": 200}
     key = server.client.post("/v1/validations", json=small).json()["id"]
-    wait_for(server.client, key, "done", seconds=600)
-    return key
-
-
-@pytest.mark.browser
-def test_a_validation_from_the_form_to_the_report(server, done, tab):
-    """As a colleague would: write it, start it, watch it, read its report, sort and leaf."""
-    tab.goto(f"{server.address}/validations/{done}")
+    server.client.post(f"/v1/validations/{key}/cancel")
+    tab.goto(f"{server.address}/validations/{key}")
     tab.get_by_role("link", name="Use as a template").click()
     plan, start = tab.locator("#plan"), tab.get_by_role("button", name="Start the validation")
     expect(plan).to_contain_text("Valid: 6 questions, 9 pairs", timeout=30_000)

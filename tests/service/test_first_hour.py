@@ -16,9 +16,8 @@ import yaml
 
 from bon.dispatch.listeners import listeners
 from bon.service.validations.jobs import Jobs
-from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
-from tests.service.server import Server, serving
+from tests.service.server import Server, serving, write_data
 
 ROOT = Path(__file__).parents[2]
 BON = Path(sys.executable).with_name("bon")
@@ -45,11 +44,6 @@ def tokens(server):
     return rows
 
 
-def printed_token(server):
-    text = (server.folder / "server.log").read_text()
-    return re.search(r"/login#(bon_\S+)", text)[1]
-
-
 def test_a_start_that_fails_does_not_use_up_the_first_token(tmp_path):
     server = Server(tmp_path, auth=True, online={"backend": "process", "rewarders": [HEAD]})
     settings = yaml.safe_load(server.config.read_text())
@@ -65,7 +59,7 @@ def test_a_start_that_fails_does_not_use_up_the_first_token(tmp_path):
     server.config.write_text(yaml.safe_dump(settings))
     server.start()
     try:
-        headers = {"authorization": f"Bearer {printed_token(server)}"}
+        headers = {"authorization": f"Bearer {server.printed_token}"}
         assert server.client.get("/v1/validations", headers=headers).status_code == 200
     finally:
         server.stop()
@@ -75,10 +69,7 @@ def test_a_start_that_fails_does_not_use_up_the_first_token(tmp_path):
 def server(tmp_path_factory):
     """A server as it is started for the first time, with data for the first experiment."""
     folder = tmp_path_factory.mktemp("server")
-    files = folder / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 4)
-    write_pairs(files / "pairs.jsonl", 3)
+    write_data(folder, 4, 3)
     (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment()))
     allow = {"hosts": ["bon.example", "labels.example:8443"]}
     with serving(folder, auth=True, ray_address="127.0.0.1:1", allow=allow) as running:
@@ -88,14 +79,14 @@ def server(tmp_path_factory):
 def submitted(server, command):
     done = subprocess.run(
         ["bash", "-c", command], cwd=server.folder, capture_output=True, text=True, timeout=60,
-        env={**os.environ, "BON_TOKEN": printed_token(server)}, check=False,
+        env={**os.environ, "BON_TOKEN": server.printed_token}, check=False,
     )  # fmt: skip
     assert '"state":"queued"' in done.stdout, done.stdout + done.stderr
 
 
 def test_the_request_on_the_empty_page_is_accepted(server):
     with httpx.Client(base_url=server.address) as browser:
-        browser.post("/login", data={"token": printed_token(server)})
+        browser.post("/login", data={"token": server.printed_token})
         page = browser.get("/validations", headers={"accept": "text/html"}).text
     command = html.unescape(re.search("<code>(curl .*?)</code>", page)[1])
     assert command.endswith(f" {server.address}/v1/validations")
@@ -109,7 +100,7 @@ def test_so_is_that_of_the_documentation(server):
 
 
 def test_a_proxy_that_rewrites_host_is_named_with_the_fix(server):
-    token = printed_token(server)
+    token = server.printed_token
     headers = {"origin": "https://other.example"}
     answer = server.client.post("/login", data={"token": token}, headers=headers)
     assert answer.status_code == 403

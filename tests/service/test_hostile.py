@@ -137,25 +137,53 @@ REFUSED = {
     "wrong type": changed(policies="x"),
     "number key": {1: 2},
     "huge number": changed(seed=10**30),
+    "latency": changed(policies__0__engine_args={"latency": 1e9}),
+    "timeout": changed(policies__0={
+        "name": "x", "model": "m", "engine": "openai",
+        "engine_args": {"base_url": "http://free.example/v1", "timeout": 1e300}}),
+    "reply": changed(policies__0__engine_args={"reply": "x" * 5000}),
+    "tokens": changed(policies__0__sampling={"max_tokens": 10**6}),
+    "bootstrap": changed(analysis={"bootstrap": 10**6}),
+    "cluster timeout": changed(cluster={"timeout_seconds": 1e300}),
+    "retries": changed(cluster={"retries": 10**6}),
+    "batch": changed(cluster={"batch": 10**9}),
+    "blur": changed(rewarders__1__image_filter="blur:99999"),
+    "pattern": changed(rewarders__0__verdict={"pattern": r"(a*)\1*b"}),
+    "long pattern": changed(rewarders__0__verdict={"pattern": "(x)" + "a?" * 50_000}),
+    "long key": changed(**{"x" * 200_000: 1}),
+    "many keys": changed(**{f"k{i}": 1 for i in range(15_000)}),
+    "long name": changed(rewarders__0={"name": "a-" * 90_000, "kind": "scalar"}),
+    "score pattern": changed(rewarders__1__score={"pattern": r"(?=(a+)+b)a"}),
+    "template": changed(policies__0__prompt={"text": "{% for a in range(10**9) %}x{% endfor %}"}),
+    "system": changed(rewarders__0__system={"text": "{{ prompt * 10**9 }}"}),
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def files(shared):
+    """The files that experiments may name, some of which are traps."""
+    folder = shared.app.state.service.settings.files
+    (folder / "link").symlink_to("/etc")
+    (folder / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
+
+
+@pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("route", ["validations", "plan"])
-def test_experiments_that_reach_out_are_refused(client, settings, name, route):
-    (settings.files / "link").symlink_to("/etc")
-    (settings.files / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
-    answer = client.post(f"/v1/{route}", json=REFUSED[name])
-    assert answer.status_code == 422, answer.text
-    error = answer.json()["error"]
-    assert error["message"]
-    assert "Traceback" not in answer.text
-    assert client.get("/v1/validations").json()["validations"] == []
+def test_experiments_that_reach_out_or_cost_too_much_are_refused(shared, name):
+    for route in ("validations", "plan"):
+        started = time.process_time()
+        answer = shared.post(f"/v1/{route}", json=REFUSED[name])
+        assert time.process_time() - started < 20
+        assert answer.status_code == 422, answer.text
+        error = answer.json()["error"]
+        assert error["message"]
+        assert "Traceback" not in answer.text
+    assert shared.get("/v1/validations").json()["validations"] == []
 
 
-def test_a_flag_that_reaches_nowhere_may_be_set(client):
+def test_a_flag_that_reaches_nowhere_may_be_set(shared):
     flags = {"engine_args": {"engine_args": {"max_model_len": 4096, "max_num_seqs": 8}}}
-    answer = client.post("/v1/plan", json=changed(policies__0={"card": "qwen2.5-vl-3b", **flags}))
+    answer = shared.post("/v1/plan", json=changed(policies__0={"card": "qwen2.5-vl-3b", **flags}))
     assert answer.status_code == 200, answer.text
 
 
@@ -215,22 +243,22 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_bodies_that_are_no_experiment(client, name):
+def test_bodies_that_are_no_experiment(shared, name):
     body, headers, status = BODIES[name]
     started = time.process_time()
-    answer = client.post("/v1/validations", content=body, headers=headers)
+    answer = shared.post("/v1/validations", content=body, headers=headers)
     assert time.process_time() - started < 10
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
 
 
-def test_a_body_of_100_mb_is_not_read(client):
+def test_a_body_of_100_mb_is_not_read(shared):
     def parts():
         for _ in range(100):
             yield b"x" * 1_000_000
 
-    assert client.post("/v1/plan", content=parts(), headers=YAML).status_code == 413
-    declared = client.post(
+    assert shared.post("/v1/plan", content=parts(), headers=YAML).status_code == 413
+    declared = shared.post(
         "/v1/plan", content=b"x", headers={**YAML, "content-length": "104857600"}
     )
     assert declared.status_code == 413
@@ -250,19 +278,19 @@ def test_requests_from_other_sites_and_for_other_names(client):
         assert client.get(path, headers={"host": "10.0.0.1"}).status_code == status
 
 
-def test_ids_that_are_paths(client):
+def test_ids_that_are_paths(shared):
     for key in ("..", "%2e%2e%2fsecret", "v000000-0000000000/../../x", "x" * 5000):
-        assert client.get(f"/v1/validations/{key}").status_code in (404, 422)
-        assert client.get(f"/v1/validations/{key}/log").status_code in (404, 422)
-    assert client.get("/v1/validations/v000000-0000000000").status_code == 404
+        assert shared.get(f"/v1/validations/{key}").status_code in (404, 422)
+        assert shared.get(f"/v1/validations/{key}/log").status_code in (404, 422)
+    assert shared.get("/v1/validations/v000000-0000000000").status_code == 404
 
 
-def test_headers_and_request_ids(client):
-    answer = client.get("/healthz", headers={"x-request-id": "mine-1"})
+def test_headers_and_request_ids(shared):
+    answer = shared.get("/healthz", headers={"x-request-id": "mine-1"})
     assert answer.headers["x-request-id"] == "mine-1"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"
-    odd = client.get("/healthz", headers={"x-request-id": "a b\tc"}).headers["x-request-id"]
+    odd = shared.get("/healthz", headers={"x-request-id": "a b\tc"}).headers["x-request-id"]
     assert " " not in odd
 
 
@@ -274,10 +302,10 @@ def test_too_many_requests_are_told_when_to_come_back(settings):
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-def test_yaml_aliases_of_ordinary_size_are_fine(client):
+def test_yaml_aliases_of_ordinary_size_are_fine(shared):
     text = yaml.safe_dump(experiment())
     assert "&id" in text
-    assert client.post("/v1/plan", content=text, headers=YAML).status_code == 200
+    assert shared.post("/v1/plan", content=text, headers=YAML).status_code == 200
 
 
 def test_an_error_tells_nothing_of_a_file(client, settings):
@@ -288,15 +316,21 @@ def test_an_error_tells_nothing_of_a_file(client, settings):
     assert "hunter" not in answer.text
 
 
-def test_no_secret_on_pages_or_in_errors(client, settings, monkeypatch):
-    monkeypatch.setenv("SOME_API_KEY", "hunter2hunter2")
+def failed(client, settings, error):
+    """A validation that failed with an error, which its log has too; {} stands for its folder."""
     key = client.post("/v1/validations", json=experiment()).json()["id"]
     directory = settings.runs / key
     directory.mkdir(parents=True)
-    secret = "Bearer abcdefghijkl hunter2hunter2"
-    (directory / "log.txt").write_text(f"401 for {secret}\n")
+    error = error.format(directory)
+    (directory / "log.txt").write_text(f"{error}\n")
     with client.app.state.service.jobs.write() as db:
-        db.execute("UPDATE validations SET state = 'failed', error = ? WHERE id = ?", (secret, key))
+        db.execute("UPDATE validations SET state = 'failed', error = ? WHERE id = ?", (error, key))
+    return key
+
+
+def test_no_secret_on_pages_or_in_errors(client, settings, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "hunter2hunter2")
+    key = failed(client, settings, "401 for Bearer abcdefghijkl hunter2hunter2")
     html = {"accept": "text/html"}
     for path in (f"/validations/{key}", "/validations", f"/v1/validations/{key}",
                  f"/v1/validations/{key}/log", "/v1/validations"):  # fmt: skip
@@ -314,13 +348,8 @@ def test_no_answer_names_a_folder_of_this_machine(client, settings):
     (settings.files / "card.yaml").write_text("key: [")
     (settings.files / "broken.parquet").write_bytes(b"PAR1")
     (settings.files / "empty.jsonl").write_text("")
-    key = client.post("/v1/validations", json=experiment()).json()["id"]
-    directory = settings.runs / key
-    directory.mkdir(parents=True)
-    trouble = f"cannot read {directory}/run.sqlite or {settings.files}/questions.jsonl"
-    (directory / "log.txt").write_text(trouble)
-    with client.app.state.service.jobs.write() as db:
-        db.execute("UPDATE validations SET state='failed', error=? WHERE id=?", (trouble, key))
+    trouble = f"cannot read {{}}/run.sqlite or {settings.files}/questions.jsonl"
+    key = failed(client, settings, trouble)
     answers = [
         client.post("/v1/plan", json=changed(**change))
         for change in (

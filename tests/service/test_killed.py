@@ -5,10 +5,9 @@ import time
 import psutil
 import pytest
 
-from tests.conftest import write_pairs, write_questions
 from tests.processes import raylet_of
 from tests.service.conftest import experiment, wait_for
-from tests.service.server import serving
+from tests.service.server import serving, write_data
 from tests.service.test_validations import rows
 
 
@@ -43,10 +42,7 @@ def workers_of(ray_address):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
-    files = tmp_path / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 24)
-    write_pairs(files / "pairs.jsonl", 12)
+    write_data(tmp_path, 24, 12)
     with serving(tmp_path, ray_address=ray_address) as server:
         client = server.client
         calm = client.post("/v1/validations", json=slow(0)).json()["id"]
@@ -91,10 +87,7 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
 
 @pytest.mark.slow
 def test_a_stopped_server_continues_its_work_later(tmp_path, ray_address):
-    files = tmp_path / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 6)
-    write_pairs(files / "pairs.jsonl", 3)
+    write_data(tmp_path, 6, 3)
     with serving(tmp_path, ray_address=ray_address) as server:
         key = server.client.post("/v1/validations", json=slow(0.3)).json()["id"]
         path = f"/v1/validations/{key}"

@@ -9,7 +9,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bon.core.ledger import Account, Reservation
 from tests.service.conftest import experiment
-from tests.service.test_tokens import bearer, guarded  # noqa: F401 - a fixture
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "deploy" / "grafana.json"
 
@@ -46,12 +45,6 @@ def test_what_a_client_makes_up_adds_no_series(client):
     routes = {k[1] for k in scraped(client) if k[0] == "bon_request_seconds_count"}
     assert routes <= {"/metrics", "/v1/validations/{key}", "other"}
     assert len(scraped(client)) - before <= 4 * 13
-
-
-def test_metrics_need_a_token(guarded):  # noqa: F811
-    client, tokens, _ = guarded
-    assert client.get("/metrics").status_code == 401
-    assert client.get("/metrics", headers=bearer(tokens["read"])).status_code == 200
 
 
 def test_the_dashboard_shows_metrics_that_exist(client):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import wait_for
-from tests.service.server import serving
+from tests.service.server import serving, write_data
 from tests.service.test_killed import slow, wait_until
 from tests.service.test_validations import rows
 
@@ -26,10 +25,7 @@ def head():
 @pytest.fixture
 def cluster(tmp_path, head):
     """The head alone; data for a server in tmp_path."""
-    files = tmp_path / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 16)
-    write_pairs(files / "pairs.jsonl", 8)
+    write_data(tmp_path, 16, 8)
     yield head
     for node in list(head.worker_nodes):
         head.remove_node(node)

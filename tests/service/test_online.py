@@ -12,9 +12,11 @@ from PIL import Image
 from bon.service.settings import Online, Scaling
 from bon.work.catalogue import catalogue, listing
 from tests.conftest import echo_experiment
+from tests.service.conftest import make_settings
 from tests.service.server import idle
 
 CARDS = echo_experiment()
+ONE = {"samples": [{"prompt": "What is 2 + 2?", "response": "It is 4."}]}
 OPTIONS = ["2", "4", "6", "8", "10"]
 
 
@@ -26,9 +28,9 @@ def online_settings(settings, **changes):
     return settings.model_copy(update={"online": Online.model_validate(online)})
 
 
-@pytest.fixture
-def online(settings):
-    with idle(online_settings(settings)) as client:
+@pytest.fixture(scope="module")
+def online(tmp_path_factory):
+    with idle(online_settings(make_settings(tmp_path_factory.mktemp("online")))) as client:
         yield client
 
 
@@ -152,17 +154,6 @@ def test_scores_are_ranked_and_remembered(online):
     assert sorted(ranked["order"]) == [0, 1, 2, 3]
 
 
-def test_chat_completions(online):
-    body = {"model": "bon/policy/judge", "messages": asks(image=data_url(picture())), "best_of": 4}
-    result = online.post("/v1/chat/completions", json={**body, "temperature": 0.3}).json()
-    assert result["object"] == "chat.completion"
-    assert result["usage"]["total_tokens"] == (
-        result["usage"]["prompt_tokens"] + result["usage"]["completion_tokens"]
-    )
-    assert len(result["bon"]["candidates"]) == 4
-    assert "bon/policy/judge" in {row["id"] for row in online.get("/v1/models").json()["data"]}
-
-
 def good(**changes):
     return {"rewarder": "head", "messages": asks(), "candidates": ["a", "b"], **changes}
 
@@ -212,17 +203,14 @@ def test_hostile_requests(online, name):
 
 
 def test_more_hostile_requests(online):
-    for body in (b'{"rewarder": "\\ud800"}', b"[" * 100_000, b"\xff\xfe", b"null", b"{", b""):
-        for route in ("score", "chat/completions"):
-            answer = online.post(
-                f"/v1/{route}", content=body, headers={"content-type": "application/json"}
-            )
+    kind = {"content-type": "application/json"}
+    for body in (b'{"rewarder": "\\ud800"}', b"[" * 100_000, b"\xff\xfe", b"null", b"{", b"",
+                 b'{"samples": NaN}'):  # fmt: skip
+        for route in ("/v1/score", "/v1/chat/completions", "/get_reward?rewarder=head"):
+            answer = online.post(route, content=body, headers=kind)
             assert answer.status_code in (400, 422), answer.text
     surrogate = json.dumps(good(candidates=["\ud800", "b"])).encode()
-    answer = online.post(
-        "/v1/score", content=surrogate, headers={"content-type": "application/json"}
-    )
-    assert answer.status_code == 422
+    assert online.post("/v1/score", content=surrogate, headers=kind).status_code == 422
     for model in ("gpt-4", "bon/policy", "bon/x/judge", "bon/policy/x"):
         body = {"model": model, "messages": asks()}
         assert online.post("/v1/chat/completions", json=body).status_code == 404
@@ -266,6 +254,7 @@ def test_a_model_that_fails_is_one_line(settings):
         for answer in (
             client.post("/v1/chat/completions", json=body),
             client.post("/v1/score", json=good()),
+            client.post("/get_reward?rewarder=head", json=ONE),
         ):
             assert answer.status_code == 502
             assert "echo was told to fail" in answer.json()["error"]["message"]

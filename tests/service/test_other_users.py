@@ -14,11 +14,14 @@ import pytest
 import yaml
 
 from bon.dispatch.listeners import listeners
+from bon.service.server.state import open_tokens
 from tests.conftest import write_pairs, write_questions
+from tests.curating.labelled_items import make_bench
 from tests.dispatch.test_listeners import BON
 from tests.processes import command, descendants
 from tests.service.server import serving
 from tests.service.test_killed import slow, wait_until
+from tests.service.test_listening import SCORE
 from tests.service.test_serve import cards, wait_ready
 
 SECRET = "known to the owner alone"
@@ -104,12 +107,9 @@ def _not_possible() -> str:
     return "another user cannot use this Python" if reached.returncode else ""
 
 
-pytestmark = [
-    pytest.mark.ray,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(bool(_not_possible()), reason=_not_possible()),
-]
+NOT_POSSIBLE = _not_possible()
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
+attacked = pytest.mark.skipif(bool(NOT_POSSIBLE), reason=NOT_POSSIBLE)
 
 
 @pytest.fixture
@@ -178,6 +178,7 @@ def start_run(place):
     return process, before, since
 
 
+@attacked
 def test_a_run_gives_nothing_to_another_user(place):
     process, before, since = start_run(place)
     try:
@@ -209,21 +210,29 @@ def test_a_killed_run_leaves_nothing_to_another_user(place):
     wait_until(lambda: not os.listdir(place / "tmp"))
 
 
-def test_a_server_gives_nothing_to_another_user(place):
-    """While it answers from one Ray and a validation runs on another."""
+def test_a_server_gives_nothing_to_another_user_or_machine(place):
+    """While it answers from one Ray, a validation runs on another and people label."""
     home = place / "home"
+    make_bench(home / "bench")
     # Written by the test, not by the server.
     for name in ("bon.py", "datasets.py", "tokenizers.py", "settings.yaml", "server.log"):
         (home / name).touch()
     since, before = time.time(), paths_of(place)
-    with serving(home, online=cards()) as server:
-        wait_ready(server.client)
-        key = server.client.post("/v1/validations", json=slow(0.3)).json()["id"]
-        wait_until(
-            lambda: server.client.get(f"/v1/validations/{key}").json()["counts"]["candidates"]
-        )
-        assert len(sessions_of(server.process.pid)) == 2
-        assert attack(place, server.process.pid, before, since, server.port) == ([], [])
+    token = open_tokens(home / "data").add("me", "admin")
+    more = {"auth": True, "host": "0.0.0.0", "annotate": [str(home / "bench")]}
+    with serving(home, online=cards(), **more) as server:
+        client, pid = server.client, server.process.pid
+        client.headers["authorization"] = f"Bearer {token}"
+        wait_ready(client)
+        assert client.post("/v1/score", json=SCORE).status_code == 200
+        key = client.post("/v1/validations", json=slow(0.3)).json()["id"]
+        wait_until(lambda: client.get(f"/v1/validations/{key}").json()["counts"]["candidates"])
+        assert client.get("/annotate/bench").status_code == 200
+        assert len(sessions_of(pid)) == 2
+        assert [each.port for each in listeners(pid) if not each.loopback] == [server.port]
+        if not NOT_POSSIBLE:
+            assert attack(place, pid, before, since, server.port) == ([], [])
+        assert client.get("/healthz").status_code == 200
 
 
 API = """

@@ -3,22 +3,19 @@
 import asyncio
 import json
 import sqlite3
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-import bon.service
 from bon.core.records import Judgement
 from bon.rewarders.base import Item
 from bon.service.api.rewards import consistency, parsed_share
 from bon.service.online.selector import FILE, JudgementStore
+from tests.service.conftest import make_settings
 from tests.service.server import idle
-from tests.service.test_online import asks, online_settings
+from tests.service.test_online import ONE, asks, online_settings
 
-SAMPLE = {"prompt": "What is 2 + 2?", "response": "It is 4."}
-ONE = {"samples": [SAMPLE]}
+(SAMPLE,) = ONE["samples"]
 MUTE = {
     "name": "mute", "engine": "echo", "kind": "pointwise", "score": {"pattern": r"Score: (\d)"},
     "engine_args": {"reply": "no idea of {choice}"},
@@ -26,9 +23,9 @@ MUTE = {
 HEAD = {"name": "head", "engine": "echo", "kind": "scalar"}
 
 
-@pytest.fixture
-def trainer(settings):
-    with idle(online_settings(settings)) as client:
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory):
+    with idle(online_settings(make_settings(tmp_path_factory.mktemp("trainer")))) as client:
         yield client
 
 
@@ -132,13 +129,6 @@ def test_responses_to_one_question_are_judged_together(trainer, rule):
     assert result["extra_logs"]["tokens"] == [0] * 4
 
 
-def test_a_judge_that_fails_is_an_error(settings):
-    broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
-    with idle(online_settings(settings, rewarders=[broken, HEAD])) as client:
-        assert client.post("/get_reward?rewarder=broken", json=ONE).status_code == 502
-        assert client.post("/get_reward?rewarder=head", json=ONE).status_code == 200
-
-
 # ------------------------------------------------------------------ never a silent zero
 
 
@@ -184,12 +174,6 @@ def test_every_judgement_is_kept_and_reused(settings):
     assert all("Overall Judgment" in text for _, text in rows)
 
 
-@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b'{"samples": NaN}'])
-def test_odd_bodies_are_refused(trainer, content):
-    path, headers = "/get_reward?rewarder=head", {"content-type": "application/json"}
-    assert trainer.post(path, content=content, headers=headers).status_code in (400, 422)
-
-
 def test_of_judgements_that_come_at_once_a_bad_one_alone_fails(tmp_path):
     store = JudgementStore(tmp_path / FILE)
 
@@ -209,19 +193,3 @@ def test_of_judgements_that_come_at_once_a_bad_one_alone_fails(tmp_path):
     item = Item("question", "q1", "", (), {"k": "yes"})
     assert [row.score for row in asyncio.run(store.judged("x", item))] == [1.0]
     store.close()
-
-
-def test_a_reward_request_passes_nine_files_of_the_service(trainer):
-    passed = set()
-
-    def note(frame, event, _):
-        if event == "call":
-            passed.add(frame.f_code.co_filename)
-
-    assert trainer.post("/get_reward?rewarder=head", json=ONE).status_code == 200  # loaded
-    trainer.portal.call(sys.setprofile, note)  # of the thread that serves
-    samples = {"samples": [{**SAMPLE, "response": text} for text in ("4", "5")]}
-    assert trainer.post("/get_reward?rewarder=judge", json=samples).status_code == 200
-    trainer.portal.call(sys.setprofile, None)
-    walk = {path for path in passed if path.startswith(str(Path(bon.service.__file__).parent))}
-    assert 3 <= len(walk) <= 9, walk

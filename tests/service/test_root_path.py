@@ -5,32 +5,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import httpx
 import pytest
-import uvicorn
 
 from bon.core.errors import BonError
-from bon.service.app import create_app, listening_socket, welcome
+from bon.service.app import create_app, welcome
 from bon.service.server.state import open_service
 from bon.service.settings import read_settings
+from tests.service.server import served
 from tests.service.test_pages import HTML, made_up_run
-
-
-@contextmanager
-def served(app) -> Iterator[str]:
-    """Run an application on a port of its own and yield its address."""
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
-    with listening_socket("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @contextmanager
@@ -102,7 +87,9 @@ def test_a_server_under_a_prefix(settings, strips):
             client.headers["authorization"] = f"Bearer {token}"
             client.base_url = f"{address}/bon"
             meta = "<p>the report"
-            key = made_up_run(WithApp(client, app), settings, report__html=meta)
+            key = made_up_run(
+                SimpleNamespace(post=client.post, app=app), settings, report__html=meta
+            )
             client.base_url = address
             del client.headers["authorization"]
             report = client.get(f"/bon/validations/{key}/report")
@@ -121,13 +108,6 @@ def test_a_server_under_a_prefix(settings, strips):
             end = client.post("/bon/logout", headers={"origin": address})
             assert end.url.path == "/bon/login"
             assert not list(client.cookies.jar)
-
-
-class WithApp:
-    """A client with the application beside it, as Starlette's test client has."""
-
-    def __init__(self, client: httpx.Client, app: object) -> None:
-        self.post, self.app = client.post, app
 
 
 def test_targets_outside_the_prefix_are_not_redirected_to(settings):

@@ -6,11 +6,10 @@ from collections import Counter
 import pytest
 
 from bon.service.validations.jobs import Jobs
-from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
-from tests.service.server import serving
-from tests.service.test_online import CARDS, OPTIONS, asks
-from tests.service.test_rewards import ONE, SAMPLE
+from tests.service.server import serving, write_data
+from tests.service.test_online import CARDS, ONE, OPTIONS, asks
+from tests.service.test_rewards import SAMPLE
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 hypothesis = pytest.importorskip("hypothesis")
@@ -63,10 +62,7 @@ def valid(case, drawn, key):
 def api(tmp_path_factory):
     online = {**{k: CARDS[k] for k in ("policies", "rewarders")}, "backend": "process"}
     folder = tmp_path_factory.mktemp("api")
-    files = folder / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 12)
-    write_pairs(files / "pairs.jsonl", 9)
+    write_data(folder, 12, 9)
     jobs = Jobs(folder / "data" / "service.sqlite")
     key = jobs.add("mine", "local", experiment()).id
     with jobs.write() as db:

@@ -101,23 +101,20 @@ def test_revoking_the_last_token_lets_nobody_in(guarded):
     assert client.post("/v1/validations", json=experiment()).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_what_a_proxy_hands_on_is_never_local(client):
+    local = {"host": "127.0.0.1"}
+    token = client.app.state.service.tokens.add("me", "read")
+    assert client.get("/v1/validations", headers=local).status_code == 200
+    for name in (
         "x-forwarded-for", "forwarded", "via", "x-real-ip", "x-forwarded-proto",
         "x-forwarded-server", "cf-connecting-ip", "true-client-ip", "x-client-ip",
         "x-cluster-client-ip", "x-original-forwarded-for", "x-envoy-external-address",
         "fly-client-ip", "x-azure-clientip", "client-ip",
-    ],
-)  # fmt: skip
-def test_what_a_proxy_hands_on_is_never_local(client, name):
-    local = {"host": "127.0.0.1"}
-    assert client.get("/v1/validations", headers=local).status_code == 200
-    answer = client.get("/v1/validations", headers={**local, name: "192.0.2.1"})
-    assert answer.status_code == 401
-    token = client.app.state.service.tokens.add("me", "read")
-    forwarded = {**local, name: "192.0.2.1", **bearer(token)}
-    assert client.get("/v1/validations", headers=forwarded).status_code == 200
+    ):  # fmt: skip
+        forwarded = {**local, name: "192.0.2.1"}
+        assert client.get("/v1/validations", headers=forwarded).status_code == 401, name
+        known = {**forwarded, **bearer(token)}
+        assert client.get("/v1/validations", headers=known).status_code == 200, name
 
 
 def test_without_tokens_only_the_names_of_this_machine_are_local(settings):
@@ -125,18 +122,6 @@ def test_without_tokens_only_the_names_of_this_machine_are_local(settings):
     named = settings.model_copy(update={"allow": allow})
     with idle(named, base_url="http://rebound.example") as client:
         assert client.get("/v1/validations").status_code == 401
-
-
-def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(guarded):
-    client, tokens, service = guarded
-    client.post("/login", data={"token": tokens["read"]})
-    copy = dict(client.cookies)
-    other = service.tokens.session(service.tokens.check(tokens["read"]))
-    assert client.get("/v1/validations").status_code == 200
-    client.post("/logout")
-    client.cookies.update(copy)
-    assert client.get("/v1/validations").status_code == 401
-    assert service.tokens.check_session(other).name == "read"
 
 
 def test_a_body_is_not_read_before_the_token_is_known(guarded):

@@ -1,9 +1,7 @@
 """Online models that load, fail to load or die: 503 with the reason, and they come again."""
 
 import asyncio
-import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 
 import pytest
@@ -18,6 +16,7 @@ from bon.service.errors import ApiError
 from bon.service.online import backend as backends
 from bon.service.online.selector import Selector
 from bon.service.settings import Online
+from tests.engines.fake_endpoint import serve
 from tests.service.server import serving
 from tests.service.test_killed import workers_of
 from tests.service.test_online import asks
@@ -102,34 +101,18 @@ def test_a_worker_that_restarts_is_no_full_queue(tmp_path, ray_address):
         assert "its worker failed" in refused[0].json()["error"]["message"]
 
 
-class Loading(BaseHTTPRequestHandler):
-    """A server that is loading at first."""
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["content-length"]))
-        self.server.asked += 1
-        status = 200 if self.server.asked > self.server.refusals else 503
-        body = json.dumps([{"score": 1.0}] if status == 200 else {"error": "it is being loaded"})
-        self.send_response(status)
-        self.send_header("retry-after", self.server.after)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.mark.parametrize(("after", "survives"), [("10", True), ("1", False)])
 def test_a_trainer_waits_for_a_model_that_loads(monkeypatch, capsys, after, survives):
     """Minutes long, while a reward that cannot be had ends it soon."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Loading) as server:
-        server.asked, server.refusals, server.after = 0, 20, after
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        printed = CliRunner().invoke(
-            command_line, ["client", "trl", "--url", url, "--rewarder", "head"]
-        )
+
+    def loading(number, _):
+        if number < 20:
+            return 503, {"retry-after": after}, {"error": "it is being loaded"}
+        return 200, {}, [{"score": 1.0}]
+
+    with serve(loading) as server:
+        words = ["client", "trl", "--url", server.url.removesuffix("/v1"), "--rewarder", "head"]
+        printed = CliRunner().invoke(command_line, words)
         assert printed.exit_code == 0, printed.output
         module = ModuleType("reward")
         exec(compile(printed.output, "trl.py", "exec"), vars(module))
@@ -140,5 +123,4 @@ def test_a_trainer_waits_for_a_model_that_loads(monkeypatch, capsys, after, surv
         else:
             with pytest.raises(RuntimeError, match="it is being loaded"):
                 module.ask({})
-            assert server.asked == 5
-        server.shutdown()
+            assert len(server.bodies) == 5

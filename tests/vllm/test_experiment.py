@@ -49,25 +49,9 @@ def test_from_questions_to_report(
         for name, server in servers.items()
     }
     experiment = {
-        "name": "tiny",
-        "questions": {
-            "benchmark": "multiple_choice",
-            "path": "questions.jsonl",
-            "columns": {"image": "image"},
-        },
+        **_experiment(checkpoint, flags, temperature=1.0, max_tokens=12),
         "pairs": [
             {"benchmark": "preference", "path": "pairs.jsonl", "columns": {"image": "image"}}
-        ],
-        "policies": [
-            {
-                "name": "policy",
-                "model": str(checkpoint),
-                "engine": "vllm",
-                "engine_args": {"engine_args": flags},
-                "prompt": "bare",
-                "n": 4,
-                "sampling": {"temperature": 1.0, "max_tokens": 12},
-            }
         ],
         "rewarders": [
             {
@@ -82,7 +66,6 @@ def test_from_questions_to_report(
         ],
         # A random model answers nothing, so all its candidates agree: judge them all the same.
         "judging": {"skip": "nothing"},
-        "analysis": {"bootstrap": 100},
     }
     report = run(prepare(experiment, tmp_path), tmp_path / "run", quiet=True)
     assert report.exists()
@@ -120,6 +103,25 @@ def _write(folder: Path) -> None:
             file.write(json.dumps(row) + "\n")
 
 
+def _experiment(checkpoint: Path, flags: dict[str, Any], **sampling: float) -> dict[str, Any]:
+    """An experiment whose policy is on vLLM."""
+    columns = {"image": "image"}
+    policy = {
+        "name": "policy", "model": str(checkpoint), "engine": "vllm", "prompt": "bare", "n": 4,
+        "engine_args": {"engine_args": flags}, "sampling": sampling,
+    }  # fmt: skip
+    return {
+        "name": "tiny",
+        "questions": {
+            "benchmark": "multiple_choice",
+            "path": "questions.jsonl",
+            "columns": columns,
+        },
+        "policies": [policy],
+        "analysis": {"bootstrap": 100},
+    }
+
+
 def engine_cores() -> set[int]:
     """The processes that vLLM calls EngineCore."""
     titles = ((p.pid, " ".join(p.info["cmdline"] or ())) for p in psutil.process_iter(["cmdline"]))
@@ -133,28 +135,9 @@ def test_a_killed_engine_core_changes_no_result(
     """`kill -9` of vLLM's EngineCore: it stored errors, counted as wrong, with exit code 0."""
     _write(tmp_path)
     monkeypatch.delenv("VLLM_HOST_IP")
-    experiment = {
-        "name": "tiny",
-        "questions": {
-            "benchmark": "multiple_choice",
-            "path": "questions.jsonl",
-            "columns": {"image": "image"},
-        },
-        "policies": [
-            {
-                "name": "policy",
-                "model": str(checkpoint),
-                "engine": "vllm",
-                "engine_args": {"engine_args": flags},
-                "prompt": "bare",
-                "n": 4,
-                # Long enough to be killed amid a question, and the same text in any batch.
-                "sampling": {"temperature": 0.0, "max_tokens": 256},
-            }
-        ],
-        "cluster": {"batch": 1, "in_flight": 1},
-        "analysis": {"bootstrap": 100},
-    }
+    # Long enough to be killed amid a question, and the same text in any batch.
+    experiment = _experiment(checkpoint, flags, temperature=0.0, max_tokens=256)
+    experiment["cluster"] = {"batch": 1, "in_flight": 1}
     killed: list[int] = []
     before = engine_cores()  # those of other tests' servers
 

@@ -166,30 +166,6 @@ def test_no_cache_is_not_an_empty_one(session: Any, rewarder: Any) -> None:
     assert session.run(metered_twice()).read == 0
 
 
-def test_templates_that_take_strings(engine: Any) -> None:
-    """Rendered with the placeholder that vLLM knows of the model, they say the same."""
-    from bon.engines.rendering import Renderer
-
-    class Tokenizer:
-        chat_template = "string"
-        inner = engine._tokenizer
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
-
-        def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
-            if not all(isinstance(each["content"], str) for each in conversation):
-                raise TypeError("can only concatenate str")
-            return str(self.inner.apply_chat_template(conversation, **kwargs))
-
-    renderer = Renderer(Tokenizer(), "m", engine._placeholder)
-    mine = renderer.prompt(ask(2).messages)
-    assert (
-        mine.text.replace("<|vision_end|>\n", "<|vision_end|>")
-        == engine._renderer.prompt(ask(2).messages).text
-    )
-
-
 def test_one_engine_has_one_task(session: Any, engine: Any, rewarder: Any) -> None:
     with pytest.raises(Unsupported, match="set task: reward"):
         session.run(engine.reward(score(0)))
@@ -200,6 +176,7 @@ def test_one_engine_has_one_task(session: Any, engine: Any, rewarder: Any) -> No
 def test_info(engine: Any, client: Any) -> None:
     assert engine.info()["architecture"] == "Qwen2_5_VLForConditionalGeneration"
     assert engine.info()["batch_stable"].startswith("no")
+    assert engine._placeholder(1) == "<|vision_start|><|image_pad|><|vision_end|>"
     assert client.info()["ledger"]["requests"] > 0
 
 
@@ -208,11 +185,6 @@ def test_memory_is_reserved_for_the_images_that_come(engine: Any) -> None:
     images = engine._engine.vllm_config.model_config.multimodal_config
     assert [images.get_limit_per_prompt(kind) for kind in ("image", "video", "audio")] == [7, 0, 0]
     assert images.mm_processor_kwargs == {"max_pixels": 6272}
-
-
-def test_bad_engine_args(checkpoint: Path) -> None:
-    with pytest.raises(BonError, match="max_model_length' -> did you mean 'max_model_len'"):
-        build("vllm", {"model": str(checkpoint), "engine_args": {"max_model_length": 9}})
 
 
 def test_a_model_that_does_not_load(tmp_path: Path) -> None:

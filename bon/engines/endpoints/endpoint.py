@@ -74,9 +74,9 @@ class AdaptiveLimit:
     by turn (see metering), and in order of arrival within one.
     """
 
-    def __init__(self, start: int, least: int, most: int, cooldown: float = 1.0) -> None:
+    def __init__(self, start: int, most: int, cooldown: float = 1.0) -> None:
         self.limit = float(start)
-        self.least, self.most, self.cooldown = least, most, cooldown
+        self.most, self.cooldown = most, cooldown
         self.in_flight = 0
         self._quiet_until = 0.0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -111,7 +111,7 @@ class AdaptiveLimit:
         """Lower the limit: the endpoint refused a request, or failed."""
         now = time.monotonic()
         if now >= self._quiet_until:
-            self.limit = max(self.limit * 0.8, self.least)
+            self.limit = max(self.limit * 0.8, 1.0)
             self._quiet_until = now + self.cooldown
 
     def _leave(self) -> None:
@@ -292,7 +292,8 @@ class Endpoint:
             self.limit.shrink()
             raise _TransientError(self._named(error)) from None
         reply = _json_object(content)
-        if not response.is_success or _is_refusal(reply):
+        alone = reply and reply.get("error") and not {"choices", "data"} & reply.keys()
+        if alone or not response.is_success:  # some say in the body alone that they refuse
             charged(book(reply) if reply and reply.get("usage") else Charge(0.0))
             self._refuse(url, response, reply or {}, content.decode(errors="replace"))
         if reply is None:
@@ -341,7 +342,7 @@ class Endpoint:
         """Raise what a refusal means, with its status and the endpoint's own words on one line."""
         status, words = response.status_code, reply or text
         error = reply.get("error")
-        if response.is_success:  # some say in the body alone what the status should
+        if response.is_success:
             code = error.get("code") if isinstance(error, dict) else None
             status = code if type(code) is int and 400 <= code < 600 else status
         for name in ("error", "message", "detail"):
@@ -380,11 +381,6 @@ def _json_object(content: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
-
-
-def _is_refusal(reply: dict[str, Any] | None) -> bool:
-    """Whether a reply is an error alone, whatever its status."""
-    return bool(reply and reply.get("error")) and not {"choices", "data"} & set(reply or ())
 
 
 def _retry_after(response: httpx.Response) -> float | None:

@@ -72,7 +72,7 @@ class OpenAIEngine(Engine):
             settings.api_key_env,
             settings.timeout,
             settings.retries,
-            AdaptiveLimit(min(settings.concurrency, most), settings.min_concurrency, most),
+            AdaptiveLimit(min(settings.concurrency, most), most),
             settings.spending_cap,
             wait=settings.retry_wait,
         )

@@ -67,6 +67,8 @@ from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_proces
 from bon.engines.rendering import Renderer
 from bon.engines.settings import TransformersSettings
 
+MAX_GPU_TOKENS = 131_072
+"""Of a batch on a GPU."""
 _DEVICE_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 """Engines that share a process take turns on a device."""
 
@@ -83,9 +85,7 @@ class TransformersEngine(Engine):
             fix = "device: auto or cpu"
             raise BonError(f"device {device!r}: this machine has no usable GPU", fix)
         self.device = torch.device(("cuda" if gpu else "cpu") if device == "auto" else device)
-        self._max_batch, self._max_tokens = settings.max_batch, settings.max_batch_tokens
-        if self._max_tokens is None and self.device.type == "cuda":
-            self._max_tokens = 131_072
+        self._max_batch = settings.max_batch
         self._set_threads()
         with _loading(settings.model):
             self._load(settings)
@@ -119,7 +119,7 @@ class TransformersEngine(Engine):
     def _load(self, settings: TransformersSettings) -> None:
         folder = str(Path(settings.model).expanduser())
         source = {"revision": settings.revision, "trust_remote_code": settings.trust_remote_code}
-        self.processor = load_processor(folder, **source, **settings.processor_args)
+        self.processor = load_processor(folder, **source)
         auto = torch.float32 if self.device.type == "cpu" else "auto"
         kind = checkpoint(folder, settings.revision, download=True)
         self._reads_images = kind is None or kind.reads_images
@@ -236,8 +236,8 @@ class TransformersEngine(Engine):
 
     def fits(self, rows: int, length: int) -> bool:
         """Whether a batch of so many sequences, none longer than `length`, is allowed."""
-        tokens = self._max_tokens
-        return rows <= self._max_batch and (tokens is None or rows * length <= tokens)
+        few = self.device.type != "cuda" or rows * length <= MAX_GPU_TOKENS
+        return rows <= self._max_batch and few
 
     def run(self, jobs: list[Job]) -> list[Any]:
         """Run one batch; halve the batch size permanently when the device runs out of memory."""

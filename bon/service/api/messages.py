@@ -44,7 +44,6 @@ class ImageUrl(Open):
     """A data URL."""
 
     url: str
-    detail: str | None = None
 
 
 class TextPart(Open):

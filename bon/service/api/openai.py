@@ -3,6 +3,7 @@
 import json
 import time
 import uuid
+from itertools import product
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -15,7 +16,7 @@ from bon.core.records import Candidate
 from bon.service.api.common import ONLINE_ERRORS, Submitter, run_models, selector_of
 from bon.service.api.messages import MAX_CANDIDATES, Messages, Open, Options, conversation
 from bon.service.errors import ApiError
-from bon.service.online.selector import Choice, Usage
+from bon.service.online.selector import Choice, Selector, Usage
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"], responses=ONLINE_ERRORS)
 _SHOWN = ("text", "num_tokens", "logprob", "finish", "seed")
@@ -54,19 +55,11 @@ class ChatRequest(Open):
 @router.get("/models")
 def models(request: Request, _: Submitter) -> dict[str, Any]:
     """List every policy with every rewarder."""
-    return {"object": "list", "data": [_model(name) for name in _names(request)]}
-
-
-def _names(request: Request) -> list[str]:
-    selector = request.app.state.online
-    if selector is None:
-        return []
-    policies, rewarders = sorted(selector.policies), sorted(selector.rewarders)
-    return [f"bon/{policy}/{rewarder}" for policy in policies for rewarder in rewarders]
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "bon"}
+    selector: Selector | None = request.app.state.online
+    pairs = product(*selector.names().values()) if selector else ()
+    model = {"object": "model", "created": 0, "owned_by": "bon"}
+    names = [f"bon/{policy}/{rewarder}" for policy, rewarder in pairs]
+    return {"object": "list", "data": [{"id": name, **model} for name in names]}
 
 
 @router.post("/chat/completions", response_model=None)

@@ -14,11 +14,7 @@ from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
 from bon.choosing.opinion import OUTCOME_VALUE, Kind
 from bon.choosing.rules import RULES
@@ -225,7 +221,8 @@ async def _rated(
         scores, rows = list(choice.ranking.scores), choice.judgements
     elif _scores_alone(selector, rewarder):
         rows = await selector.judge(rewarder, rule, question, texts, usage)
-        scores = [mean_score(rows)] * len(texts)
+        votes = [v.score for v in rows if v.score is not None and isfinite(v.score)]
+        scores = [fmean(votes) if votes else None] * len(texts)
     else:  # nothing to compare with
         trivial = _TRIVIAL[selector.kind(rewarder)]
         scores = [trivial if len(texts) > 1 else None] * len(texts)
@@ -238,13 +235,6 @@ async def _rated(
         "no_image": float(not question.images),
     }
     return [Reward(score, logs) for score in scores]
-
-
-def mean_score(rows: Sequence[Judgement]) -> float | None:
-    """Return a response's mean score over the parsed votes."""
-    scored = [row.score for row in rows if row.outcome == "scored" and row.score is not None]
-    finite = [*filter(isfinite, scored)]
-    return fmean(finite) if finite else None
 
 
 def parsed_share(rows: Sequence[Judgement]) -> float:

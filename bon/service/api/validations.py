@@ -1,5 +1,6 @@
 """Validations: submit, list, watch, cancel, resume, delete; results, tables and log."""
 
+import shutil
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -39,6 +40,8 @@ rewarders:
 - mini-critic-a
 - mini-pair-d
 """
+MAX_QUEUED = 50
+"""Validations of an owner that wait."""
 _MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _BODY: dict[str, Any] = {
@@ -59,7 +62,7 @@ async def submit(request: Request, service: Parts, identity: Submitter) -> JSONR
     """Queue an experiment: the YAML file that `bon run` takes, or the same as JSON."""
     _check_kind(request)
     raw, setup, _ = await _planned(service, identity.name, await request.body())
-    if service.jobs.num_queued(identity.name) >= service.settings.limits.queued_per_owner:
+    if service.jobs.num_queued(identity.name) >= MAX_QUEUED:
         raise ApiError(429, "too many of your validations are queued", "cancel some", retry=60)
     queued = await run_in_threadpool(_queue, service, identity.name, setup, experiment=raw)
     audit(request, "submit", queued["id"])
@@ -130,7 +133,8 @@ def delete(validation: Own, request: Request, service: Parts) -> Response:
     """Delete a validation that has ended, with all its files."""
     if validation.state in FINAL:
         service.budget.settle(validation.id)
-    service.supervisor.remove(validation)
+    service.jobs.delete(validation.id)
+    shutil.rmtree(service.directory(validation), ignore_errors=True)
     audit(request, "delete", f"{validation.id} of {validation.owner}")
     return Response(status_code=204)
 

@@ -46,7 +46,7 @@ def report_file(key: ValidationId, signature: str, path: str, service: Parts) ->
     lives = service.tokens.valid(token) if token else not service.settings.auth
     if not (valid and lives):
         raise ApiError(404, "no such report", f"open it again: /validations/{key}/report")
-    return of_report(service.supervisor.directory(key), path)
+    return of_report(service.settings.runs / key, path)
 
 
 def of_report(folder: Path, path: str) -> Response:

@@ -37,8 +37,9 @@ EXPERIMENT_BYTES = 256 * 1024
 """Of a body that holds no images; a hundred cards fill a tenth."""
 BODY_VALUES = 100_000
 """Commas and brackets of a larger body: what parsing and validating it costs."""
-BODIES = 8
-"""Bodies of `limits.body_bytes` that may be in memory at once, of all requests."""
+BODY_BYTES, BODIES = 32 * 1024**2, 8
+"""Of the body of an online request; so many may be in memory at once, of all requests."""
+MAX_BUCKETS = 10_000
 DISCARDED_BYTES = 65_536
 ONLINE = ("/get_reward", "/v1/score", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
@@ -69,9 +70,8 @@ _HEADERS = {
 class RateLimiter:
     """A token bucket per client, refilled by the minute; the oldest buckets are forgotten."""
 
-    def __init__(self, per_minute: int, max_clients: int = 10_000) -> None:
+    def __init__(self, per_minute: int) -> None:
         self._rate, self._size = per_minute / 60, max(1.0, per_minute / 6)
-        self._max_clients = max_clients
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, client: str) -> float:
@@ -83,7 +83,7 @@ class RateLimiter:
         level = min(self._size, level + (now - then) * self._rate)
         allowed = level >= 1
         self._buckets[client] = (level - 1 if allowed else level, now)
-        if len(self._buckets) > self._max_clients:
+        if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else max(1.0, (1 - level) / self._rate)
 
@@ -110,7 +110,7 @@ class Shares:
             nonlocal size
             size += more
             self._bytes[owner] += more
-            limit = BODIES * self._limits.body_bytes
+            limit = BODIES * BODY_BYTES
             return self._bytes[owner] <= limit * BYTES_SHARE and self._bytes.total() <= limit
 
         self._open[owner] += 1
@@ -126,7 +126,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens) -> None:
         self._app, self._tokens, self._auth = app, tokens, settings.auth
-        self._root, self._limits = settings.root_path, settings.limits
+        self._root = settings.root_path
         self._rates = RateLimiter(settings.limits.requests_per_minute)
         self._shares = Shares(settings.limits)
         self._named = {name.lower() for name in settings.allow.hosts} - {"*"}
@@ -245,7 +245,7 @@ class Guard:
         """The bytes that a request's body may have."""
         if path in FORMS:
             return FORM_BYTES
-        return self._limits.body_bytes if path in ONLINE else EXPERIMENT_BYTES
+        return BODY_BYTES if path in ONLINE else EXPERIMENT_BYTES
 
     async def _body(self, scope: Scope, receive: Receive, fits: Callable[[int], bool]) -> bytes:
         """Read the whole body within the limits."""

@@ -35,7 +35,7 @@ class Service:
 
     def directory(self, validation: Validation) -> Path:
         """Return a validation's run directory."""
-        return self.supervisor.directory(validation.id)
+        return self.settings.runs / validation.id
 
 
 def open_tokens(data: Path) -> Tokens:
@@ -65,9 +65,8 @@ def open_service(settings: Settings) -> Iterator[Service]:
             write(settings.files / "miniature")
         with closing(Jobs(data / DATABASE)) as jobs, closing(Ledger(data / LEDGER)) as ledger:
             tokens = Tokens(jobs, server_secret(data))
-            supervisor = Supervisor(settings, jobs)
-            budget = ServerBudget(settings.limits, jobs, supervisor.directory, ledger)
-            yield Service(settings, jobs, supervisor, tokens, budget, ledger)
+            budget = ServerBudget(settings, jobs, ledger)
+            yield Service(settings, jobs, Supervisor(settings, jobs), tokens, budget, ledger)
 
 
 def server_secret(data: Path) -> bytes:

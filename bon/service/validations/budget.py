@@ -6,13 +6,11 @@ which its own ledger keeps); the cap is reserved until it has ended, then its ac
 """
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 
 from bon.core.errors import BonError
 from bon.core.ledger import Account, Ledger, Reservation
 from bon.planning.plan import make_plan
-from bon.service.settings import Limits
+from bon.service.settings import Settings
 from bon.service.validations.jobs import FINAL, Jobs
 from bon.storage.store import Store
 from bon.work.setup import Setup
@@ -22,13 +20,11 @@ VALIDATION = ""
 
 
 class ServerBudget:
-    """Spent and reserved money by owner; `directory` maps a validation to its run."""
+    """Spent and reserved money by owner."""
 
-    def __init__(
-        self, limits: Limits, jobs: Jobs, directory: Callable[[str], Path], ledger: Ledger
-    ) -> None:
-        self._limits, self._jobs = limits, jobs
-        self._directory, self._ledger = directory, ledger
+    def __init__(self, settings: Settings, jobs: Jobs, ledger: Ledger) -> None:
+        self._limits, self._runs = settings.limits, settings.runs
+        self._jobs, self._ledger = jobs, ledger
 
     def account(self, owner: str) -> Account:
         """Return what an owner's requests are charged to."""
@@ -69,7 +65,7 @@ class ServerBudget:
     def settle(self, key: str) -> None:
         """Count what a validation has cost in place of its cap."""
         try:
-            with Store(self._directory(key), readonly=True) as store:
+            with Store(self._runs / key, readonly=True) as store:
                 cost = store.cost()
         except BonError:  # it never began
             cost = 0.0

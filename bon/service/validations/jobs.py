@@ -87,7 +87,7 @@ class Jobs(SharedDatabase):
         self.rows(
             "INSERT INTO validations (id, name, owner, state, experiment, created, queued) "
             "VALUES (?, ?, ?, 'queued', ?, ?, ?)",
-            new, name, owner, _dump(experiment), now, now,
+            new, name, owner, json.dumps(experiment, ensure_ascii=False), now, now,
         )  # fmt: skip
         return self._where("id = ?", new)[0]
 
@@ -223,7 +223,3 @@ class Jobs(SharedDatabase):
             replace(v, experiment=json.loads(str(v.experiment)), retry_errors=bool(v.retry_errors))
             for v in validations
         ]
-
-
-def _dump(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False)

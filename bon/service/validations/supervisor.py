@@ -3,14 +3,12 @@
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from bon.core.files import write_atomic
 from bon.dispatch.module_path import module_command
@@ -20,7 +18,8 @@ from bon.service.validations.jobs import Jobs, Validation
 
 log = logging.getLogger("bon.service")
 TICK_SECONDS = 0.25
-KILL_SECONDS = 5.0
+GRACE_SECONDS, KILL_SECONDS = 30.0, 5.0
+"""From an interrupt to the kill, and from there to the end."""
 MAX_CRASHES = 3
 """Of one validation's process; then it has failed."""
 
@@ -69,10 +68,7 @@ class Supervisor:
         self._stopping.set()
         self._wake.set()
         self._thread.join()
-        for end, seconds in (
-            (_Child.interrupt, self._settings.grace_seconds),
-            (_Child.kill, KILL_SECONDS),
-        ):
+        for end, seconds in ((_Child.interrupt, GRACE_SECONDS), (_Child.kill, KILL_SECONDS)):
             deadline = time.monotonic() + seconds
             for child in self._children.values():
                 end(child)
@@ -87,15 +83,6 @@ class Supervisor:
     def alive(self) -> bool:
         """Whether the thread runs; without it nothing would start."""
         return self._thread.is_alive()
-
-    def directory(self, key: str) -> Path:
-        """Return the run directory of a validation."""
-        return self._settings.runs / key
-
-    def remove(self, validation: Validation) -> None:
-        """Delete a finished validation and its files."""
-        self._jobs.delete(validation.id)
-        shutil.rmtree(self.directory(validation.id), ignore_errors=True)
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
@@ -118,7 +105,7 @@ class Supervisor:
             self._children[started.id] = self._launch(started)
 
     def _launch(self, validation: Validation) -> _Child:
-        directory, attempt = self.directory(validation.id), validation.attempt
+        directory, attempt = self._settings.runs / validation.id, validation.attempt
         directory.mkdir(parents=True, exist_ok=True)
         # The server's Ray cluster and network settings.
         network = {
@@ -162,7 +149,7 @@ class Supervisor:
             if child.interrupted is None:
                 child.interrupted = time.monotonic()
                 child.interrupt()
-            elif time.monotonic() - child.interrupted > self._settings.grace_seconds:
+            elif time.monotonic() - child.interrupted > GRACE_SECONDS:
                 child.kill()
 
     def _collect(self) -> None:
@@ -177,7 +164,7 @@ class Supervisor:
         validation = self._jobs.get(key)
         if validation is None or validation.state not in ("running", "cancelling"):
             return
-        outcome = read_json(self.directory(key) / OUTCOME) or {}
+        outcome = read_json(self._settings.runs / key / OUTCOME) or {}
         if outcome.get("attempt") != validation.attempt:
             outcome = {"state": "crashed", "error": "its process was killed"}
         ended = outcome["state"]

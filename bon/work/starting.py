@@ -14,6 +14,7 @@ import bon
 from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
+from bon.core.keys import content_key
 from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
@@ -51,7 +52,7 @@ def starting(
             experiment=setup.raw,
             base=str(setup.base.resolve()),
             started=store.meta("started") or now(),
-            finished=None,
+            cards=content_key([model.card.model_dump(mode="json") for model in setup.models]),
             grading=setup.grader.spec if setup.grader else "",
             versions=_versions(),
             failed={},
@@ -63,6 +64,8 @@ def starting(
             _check_same(setup, store, previous.get("name", "experiment"), questions)
             _check_whole(setup, store, previous, {"questions": questions, "pairs": pairs})
         _parse_again(setup, store)
+        if store.changed:
+            store.set_meta(finished=None)
     write_atomic(file, text)
 
 
@@ -161,7 +164,8 @@ def _parse_judgement(card: RewarderCard, row: Judgement) -> Judgement:
 
 def set_leaks(store: Store) -> int:
     """Mark active questions that preference pairs hold too; return their number."""
-    leaks = find_leaks(store.questions(), (pair for _, pair in store.pairs()))
+    pairs = store.pairs() if store.has("questions", "active > 0") else ()
+    leaks = find_leaks(store.questions(), (pair for _, pair in pairs))
     questions = {leak.question for leak in leaks}
     store.mark_leaked(questions, {leak.pair for leak in leaks})
     store.set_meta(leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks])

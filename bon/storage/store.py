@@ -333,10 +333,6 @@ class Store:
         row = self._one("SELECT data FROM questions WHERE key = ?", (key,))
         return None if row is None else self.read_question(row[0])
 
-    def pair(self, key: str) -> PreferencePair:
-        """Return a pair by key."""
-        return self.read_pair(self.query("SELECT data FROM pairs WHERE key = ?", (key,))[0][0])
-
     def stored(
         self, table: str, columns: str, spec: str, items: Sequence[str]
     ) -> dict[str, set[tuple[Any, ...]]]:

@@ -35,7 +35,7 @@ def completeness(setup: Setup, store: Store) -> RunCompleteness:
         for policy in setup.policies:
             counter.sampled(policy, questions)
     limit = setup.experiment.cluster.max_error_share
-    shares, missing = [], []
+    shares, missing = list[ModelShare](), list[str]()
     for model in setup.models:
         shares.append(counter.share(model))
         # What an import lacks, no run can add.

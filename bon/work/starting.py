@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -40,8 +39,10 @@ def starting(
     One transaction: everything changes at its end, or nothing.
     """
     previous = store.meta("experiment")
-    file, text = store.directory / "experiment.yaml", _text(setup)
-    if previous is None and file.exists() and not _is_own(file):
+    file = store.directory / "experiment.yaml"
+    text = MARK + str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
+    own = not file.exists() or file.read_text("utf-8", errors="replace").startswith(MARK)
+    if previous is None and not own:
         raise BonError(
             f"{store.directory} holds an {file.name} of your own, which a run would overwrite",
             "choose another --out, for example a folder in it",
@@ -67,15 +68,6 @@ def starting(
         if store.changed:
             store.set_meta(finished=None)
     write_atomic(file, text)
-
-
-def _text(setup: Setup) -> str:
-    return MARK + str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
-
-
-def _is_own(file: Path) -> bool:
-    """Whether bon wrote this experiment.yaml."""
-    return file.read_text("utf-8", errors="replace").startswith(MARK)
 
 
 def now() -> str:

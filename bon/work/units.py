@@ -113,12 +113,13 @@ def lacking(
         keys = [unit.key for unit in page]
         shown = store.stored("judgements", "first, second, vote", rewarder.spec, keys)
         for unit in page:
-            judged, known = shown[unit.key], None
+            judged, votes = shown[unit.key], unit.votes or card.votes
             if not unit.ready:
-                known = []
-            elif not is_complete(card, unit.texts, unit.key, unit.votes or card.votes, judged):
-                known = known_judgements(setup, store, rewarder, unit, new=not judged)
-            yield unit, known
+                yield unit, []
+            elif is_complete(card, unit.texts, unit.key, votes, judged):
+                yield unit, None
+            else:
+                yield unit, known_judgements(setup, store, rewarder, unit, new=not judged)
 
 
 def known_judgements(

@@ -2,20 +2,19 @@
 
 python tools/bench/bench_scale.py [--judgements 10000 100000 1000000] [--workers 64] [--kill 1 16]
 
-Each size is a run of its own in a process of its own: four rewarders score both responses of each
-pair, by the product's own workers over Ray, all of which start before the first batch goes out. The
-driver's CPU is what it spends from then on. A resume is a second start of the finished run from
-which the last row of each rewarder was deleted, so that everything is walked. With `--kill` the
-size of `--killed` runs again for each number of workers, which are killed when half is stored.
+Each size is a run of its own: four rewarders score both responses of each pair, by the product's
+workers over Ray, which start once for all sizes, and all of them before the first batch goes out.
+The driver's CPU is what it spends from then on; its peak memory is that of this and smaller sizes.
+A resume is a second start of the finished run from which the last rows of each rewarder were
+deleted, so that everything is walked. The size of `--killed` runs again for each `--kill`:
+so many workers are killed when half is stored.
 """
 
 import argparse
 import json
-import multiprocessing
 import os
 import resource
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,8 +22,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from measured import LOOK, Side, note, tree
+import ray
+from measured import Side, note, tree
 
+from bon.dispatch import cluster
 from bon.dispatch.cluster import Dispatcher
 from bon.dispatch.groups import Group
 from bon.dispatch.source import Source
@@ -45,7 +46,11 @@ def experiment(folder: Path, judgements: int, workers: int) -> dict[str, Any]:
     """A reward benchmark alone, judged by scalar rewarders that share the workers."""
     with (folder / "pairs.jsonl").open("w", encoding="utf-8") as file:
         for i in range(judgements // ON_A_PAIR):
-            pair = {"prompt": f"What is {i} + {i}?", "chosen": f"{2 * i}.", "rejected": f"{i}."}
+            pair = {
+                "prompt": f"What is {i} + {i}?",
+                "chosen": f"{2 * i}.",
+                "rejected": f"{2 * i + 1}.",
+            }
             file.write(json.dumps({"id": f"p{i}", **pair}) + "\n")
     place = {"group": "all", "actors": workers, "cpus": NO_ROOM}
     card = {"kind": "scalar", "engine": "echo", "placement": place}
@@ -76,6 +81,7 @@ class Watch:
             if not up:
                 return
             self.began, self.cpu = time.perf_counter(), time.process_time()
+        as_usual(dispatcher, group)
         if self.kill and not self.killed and self.rows >= self.half:
             self.killed = time.perf_counter()
             self.pids = {worker.pid for worker in group.ready[: self.kill]}
@@ -86,7 +92,6 @@ class Watch:
         new = up and self.pids.isdisjoint(worker.pid for worker in group.ready)
         if self.killed and not self.back and new:
             self.back = time.perf_counter()
-        as_usual(dispatcher, group)
 
     def file(
         self, tally: Tally, source: Source, reply: Reply, as_usual: Callable[..., None]
@@ -97,9 +102,28 @@ class Watch:
         as_usual(tally, source, reply)
 
 
-def run(judgements: int, workers: int, kill: int, pipe: Any) -> None:
-    """One size, in a process of its own."""
-    watch = Watch(workers, judgements // 2, kill)
+class Pool:
+    """Workers that outlive a run: the next one takes them instead of starting others."""
+
+    def __init__(self) -> None:
+        self._idle: list[Any] = []
+        self._start, self._kill = cluster.start_host, ray.kill
+
+    def start(self, *given: Any) -> Any:
+        """Instead of `start_host`."""
+        return self._idle.pop() if self._idle else self._start(*given)
+
+    def kill(self, actor: Any, *, no_restart: bool = True) -> None:
+        """Instead of `ray.kill`."""
+        if no_restart:
+            self._idle.append(actor)
+        else:
+            self._kill(actor, no_restart=False)
+
+
+def measured(judgements: int, workers: int, kill: int = 0) -> dict[str, float]:
+    """What one size takes."""
+    watch, all_before = Watch(workers, judgements // 2, kill), sum(tree(os.getpid()).values())
     feed, file = Dispatcher._feed, Tally.file
     with (
         tempfile.TemporaryDirectory() as name,
@@ -110,7 +134,6 @@ def run(judgements: int, workers: int, kill: int, pipe: Any) -> None:
         setup = prepare(experiment(folder, judgements, workers), folder)
         with Store(folder / "run") as store:
             start(setup, store, quiet=True)
-            before = _peak()
             compute(setup, store, quiet=True)
             ended, cpu = time.perf_counter(), time.process_time()
             stored = store.count("judgements")
@@ -118,16 +141,14 @@ def run(judgements: int, workers: int, kill: int, pipe: Any) -> None:
         found = {
             "seconds": ended - watch.began,
             "driver": (cpu - watch.cpu) / stored,
+            "all": sum(tree(os.getpid()).values()) - all_before,
             "batches": watch.batches,
-            "peak": _peak(),
-            "before": before,
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "size": sum(path.stat().st_size for path in (folder / "run").glob("run.sqlite*")),
             "back": watch.back - watch.killed,
             "lost": watch.lost,
         }
-        if not kill:
-            found |= _resumed(setup, folder / "run")
-    pipe.send(found)
+        return found if kill else found | _resumed(setup, folder / "run")
 
 
 def _resumed(setup: Setup, directory: Path) -> dict[str, float]:
@@ -148,25 +169,6 @@ def _resumed(setup: Setup, directory: Path) -> dict[str, float]:
     return {name: b - a for name, a, b in zip(names, times, times[1:], strict=False)}
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def measured(judgements: int, workers: int, kill: int = 0) -> dict[str, float]:
-    """The same from another process, with the CPU-seconds of all that came of it."""
-    ours, theirs = multiprocessing.Pipe()
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=run, args=(judgements, workers, kill, theirs))
-    process.start()
-    times: dict[int, float] = {}
-    while not ours.poll(LOOK):
-        assert process.is_alive(), "the run ended without a word"
-        times.update(tree(process.pid or 0))
-    found: dict[str, float] = ours.recv()
-    process.join()
-    return found | {"all": sum(times.values())}
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -175,25 +177,33 @@ def main() -> None:
     parser.add_argument("--kill", type=int, nargs="*", default=[1, 16])
     parser.add_argument("--killed", type=int, default=100_000)
     a = parser.parse_args()
-    print("judgements  seconds  driver us/row  driver MiB  at first  store MB  CPU s to read, "
-          "count, walk again  all CPU s  rows/batch", flush=True)  # fmt: skip
-    for size in a.judgements:
-        size -= size % ON_A_PAIR
-        m = measured(size, a.workers)
-        each = 1e6 * m["driver"]
-        again = "  ".join(f"{m[name]:.2f}" for name in ("data", "counted", "walked"))
-        print(f"{size:>10} {m['seconds']:>8.1f} {each:>14.1f} {m['peak']:>11.0f} "
-              f"{m['before']:>9.0f} {m['size'] / 1e6:>9.1f}  {again}  {m['all']:.0f}  "
-              f"{size / m['batches']:.0f}", flush=True)  # fmt: skip
-        what = f"driver of {a.workers} workers, {size:,} judgements"
-        note(what, "µs of CPU a row", Side("bon", each, m["all"], m["seconds"]))
-    for kill in a.kill:
-        m = measured(a.killed - a.killed % ON_A_PAIR, a.workers, kill)
-        print(f"{kill} of {a.workers} workers killed at half of {a.killed}: all back after "
-              f"{m['back']:.1f} s, {m['lost']} items asked again, no judgement missing, "
-              f"{m['seconds']:.1f} s in all", flush=True)  # fmt: skip
+    ray.init(address="local", include_dashboard=False, log_to_driver=False)
+    pool = Pool()
+    with patch.object(cluster, "start_host", pool.start), patch.object(ray, "kill", pool.kill):
+        print("judgements  seconds  driver us/row  driver MiB  store MB  CPU s to read, count, walk"
+              "  all CPU s  rows/batch", flush=True)  # fmt: skip
+        for size in sorted(a.judgements):
+            size -= size % ON_A_PAIR
+            show(size, a.workers)
+            for kill in a.kill if size == a.killed else ():
+                m = measured(size, a.workers, kill)
+                print(f"{kill} of {a.workers} workers killed at half: all back after "
+                      f"{m['back']:.1f} s, {m['lost']} items asked again, no judgement missing, "
+                      f"{m['seconds']:.1f} s in all", flush=True)  # fmt: skip
+    ray.shutdown()
+
+
+def show(size: int, workers: int) -> None:
+    """Print a row of the table."""
+    m = measured(size, workers)
+    each = 1e6 * m["driver"]
+    again = "  ".join(f"{m[name]:.2f}" for name in ("data", "counted", "walked"))
+    print(f"{size:>10} {m['seconds']:>8.1f} {each:>14.1f} {m['peak']:>11.0f} "
+          f"{m['size'] / 1e6:>9.1f}  {again}  {m['all']:.0f}  {size / m['batches']:.0f}",
+          flush=True)  # fmt: skip
+    what = f"driver of {workers} workers, {size:,} judgements"
+    note(what, "µs of CPU a row", Side("bon", each, m["all"], m["seconds"]))
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     main()

@@ -97,11 +97,9 @@ class Reply:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By column: rows pickle in eight times the time.
+        columns = [tuple(zip(*rows, strict=True)) for rows in (self.candidates, self.judgements)]
         others = {each.name: getattr(self, each.name) for each in fields(self)[2:]}
-        return _reply, (
-            *(tuple(zip(*rows, strict=True)) for rows in (self.candidates, self.judgements)),
-            others,
-        )
+        return _reply, (*columns, others)
 
     @property
     def seconds_per_row(self) -> float:

@@ -21,6 +21,7 @@ _JUDGEMENTS: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
 _PAIRWISE = ("first", "second", "tie")
 _AMOUNTS = ("num_tokens", "num_prompt_tokens", "seconds", "cost")
 _KINDS = (int, int, float, float)
+_amounts_of = attrgetter(*_AMOUNTS)
 RowT = TypeVar("RowT", Candidate, Judgement)
 
 
@@ -92,18 +93,9 @@ def validate_outcome(
 def _is_sound(row: Candidate | Judgement, notes: list[str]) -> bool:
     """Whether there is nothing to note, and the amounts are numbers of their kind."""
     amounts = _amounts_of(row)
-    kinds = (*map(type, amounts),)
-    # The sum is no number where one of them is none.
-    return (
-        not notes
-        and row.error == ""
-        and kinds == _KINDS
-        and min(amounts) >= 0
-        and (sum(amounts) <= MAX_INTEGER)
-    )
-
-
-_amounts_of = attrgetter(*_AMOUNTS)
+    sound = not notes and row.error == "" and (*map(type, amounts),) == _KINDS
+    # A sum with what is not finite is not below the limit.
+    return sound and min(amounts) >= 0 and bool(sum(amounts) <= MAX_INTEGER)
 
 
 def _update(row: RowT, notes: list[str], **values: Any) -> RowT:

@@ -151,14 +151,14 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
     generate = [GenerateSource(setup, store, policy) for policy in policies]
     rewarders = [r for r in _distinct(setup.rewarders) if not r.card.imported]
     pools: list[tuple[Loaded[PolicyCard], dict[str, Callable[[], bool]]]] = [
-        (policy, {"generated": partial(_is_done, candidates)})
+        (policy, {"generated": candidates.is_done})
         for policy, candidates in zip(policies, generate, strict=True)
     ]
     sources: list[Source] = [*generate]
     for policy, waits in pools:
         if setup.reader is not None and policy.card.extractor == BY_MODEL:
             sources.append(ReadSource(setup, store, policy, setup.reader, **waits))
-            waits["settled"] = partial(_is_done, sources[-1])
+            waits["settled"] = sources[-1].is_done
     if setup.grader is not None:
         sources += [GradeSource(setup, store, p, setup.grader, **waits) for p, waits in pools]
     if setup.experiment.pairs:
@@ -178,10 +178,6 @@ def _distinct(models: Sequence[Loaded[CardT]]) -> list[Loaded[CardT]]:
         card = model.card.model_copy(update={"name": "", "title": ""})
         first.setdefault(f"{model.spec} {card!r}", model)
     return [*first.values()]
-
-
-def _is_done(source: Source) -> bool:
-    return source.finished and source.open == 0
 
 
 def _skip_complete(sources: list[Source], status: RunCompleteness) -> None:

@@ -71,6 +71,11 @@ class _Counter:
         self._setup, self._store = setup, store
         self._failed: dict[str, str] = store.meta("failed", {})
         self._wanted, self._have = Counter[str](), Counter[str]()
+        for each in setup.rewarders:
+            if each.card.imported:  # nothing can be added
+                sql = "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?"
+                ((count,),) = store.query(sql, (each.spec,))
+                self._wanted[each.card.name] = self._have[each.card.name] = count
 
     def judged(self, rewarder: Loaded[RewarderCard], units: Iterable[Unit]) -> None:
         """Count what a rewarder judges, grades or reads."""
@@ -112,20 +117,12 @@ class _Counter:
 
     def share(self, loaded: Loaded[PolicyCard] | Loaded[RewarderCard]) -> ModelShare:
         """Return the progress of a model."""
-        name, wanted, have = loaded.card.name, *self._counts(loaded)
+        name = loaded.card.name
         rows = self._store.count(loaded.table, "spec = ?", (loaded.spec,))
         errors = self._store.errors(loaded.table, loaded.spec)
         return ModelShare(
             model=name, role="policy" if loaded.table == "candidates" else "rewarder",
-            wanted=wanted, have=have, rows=rows, errors=errors,
+            wanted=self._wanted[name], have=self._have[name], rows=rows, errors=errors,
             unanswered=self._store.errors(loaded.table, loaded.spec, UNANSWERED),
             failed=self._failed.get(name, ""),
         )  # fmt: skip
-
-    def _counts(self, loaded: Loaded[PolicyCard] | Loaded[RewarderCard]) -> tuple[int, int]:
-        if loaded.card.imported and loaded.table == "judgements":  # nothing can be added
-            ((n_items,),) = self._store.query(
-                "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?", (loaded.spec,)
-            )
-            return n_items, n_items
-        return self._wanted[loaded.card.name], self._have[loaded.card.name]

@@ -1,6 +1,7 @@
 """One policy on one question: sample the missing candidates and extract their answers."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from bon.core.errors import one_line
@@ -12,7 +13,7 @@ from bon.experiment.config import PolicyCard
 from bon.policies.extractors import extract_answer, was_cut
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle in twice the time
 class Ask:
     """A rendered question and the indices of its missing candidates.
 
@@ -39,30 +40,27 @@ async def sample(
 ) -> list[Candidate]:
     """Sample one candidate per missing index; a failing engine gives rows of outcome `error`."""
     letters = tuple(option_letters(ask.options)) if ask.options else ()
-    seeds = _seeds(spec, ask)
-    index_of = dict(zip(seeds, ask.missing, strict=True))
+    # Consecutive, so that vLLM draws all samples of one request from the first seed.
+    first = item_seed(spec, ask.question)
 
     async def call(seeds: tuple[int, ...]) -> list[Candidate]:
-        part = replace(ask, missing=tuple(index_of[seed] for seed in seeds))
         request = GenerateRequest(ask.messages, card.sampling, seeds, choices=letters)
-        return _rows(card, spec, part, await engine.generate(request))
+        return _rows(card, spec, ask, first, seeds, await engine.generate(request))
 
+    seeds = tuple([first + index for index in ask.missing])
     rows, left, failure = await call_for_all(call, seeds, retries)
     if failure is None:
         return rows
-    missing = replace(ask, missing=tuple(index_of[seed] for seed in left))
-    return rows + give_up(card, spec, missing, one_line(failure))
+    failed = Generation((Sample("", 0, finish="error"),) * len(left), 0)
+    return rows + [
+        row._replace(answer=None, outcome="error", finish="", error=one_line(failure))
+        for row in _rows(card, spec, ask, first, left, failed)
+    ]
 
 
-def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate]:
-    """File the missing candidates of a question as rows of outcome `error`."""
-    failed = Generation((Sample("", 0, finish="error"),) * len(ask.missing), 0)
-    rows = _rows(card, spec, ask, failed)
-    return [row._replace(answer=None, outcome="error", finish="", error=error) for row in rows]
-
-
-def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list[Candidate]:
-    seeds = _seeds(spec, ask)
+def _rows(
+    card: PolicyCard, spec: str, ask: Ask, first: int, seeds: Sequence[int], generation: Generation
+) -> list[Candidate]:
     replies = [(s.text, was_cut(s.finish, s.num_tokens)) for s in generation.samples]
     asked = partial(
         extract_answer,
@@ -72,17 +70,11 @@ def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list
     answers = {row: (text_key(row[0]), *asked(row[0], cut=row[1])) for row in set(replies)}
     cost = generation.cost / len(seeds)
     read, rows = generation.num_prompt_tokens, []
-    samples = zip(ask.missing, seeds, generation.samples, replies, strict=True)
-    for index, seed, sample, reply_read in samples:
+    for seed, sample, reply_read in zip(seeds, generation.samples, replies, strict=True):
         shared_key, answer, outcome = answers[reply_read]
         # By position: twice as fast as by name.
+        index = seed - first
         name = candidate_key(spec, ask.question, index), ask.question, card.name, spec, index
         reply = sample.text, shared_key, answer, outcome, seed, sample.logprob, sample.num_tokens
         rows.append(Candidate(*(name + reply), read, sample.finish, cost=cost))
     return rows
-
-
-def _seeds(spec: str, ask: Ask) -> tuple[int, ...]:
-    # Consecutive, so that vLLM draws all samples of one request from the first seed.
-    first = item_seed(spec, ask.question)
-    return tuple(first + index for index in ask.missing)

@@ -17,7 +17,7 @@ Shown = tuple[str, ...]  # text keys of the responses that a call shows, in this
 Seeds = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle in twice the time
 class Item:
     """A downstream question or a preference pair, which rewarders do not distinguish.
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 from bon.choosing.designs import Design, Pair, most_pairs, most_windows, next_pairs, next_windows
 from bon.choosing.opinion import Candidates, item_opinion, shown_of
@@ -39,8 +40,7 @@ class Protocol:
         return self if votes == self.votes else replace(self, votes=votes)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request: these responses in this order, once per vote."""
 
     shown: tuple[str, ...]
@@ -90,7 +90,7 @@ async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -
     seed = item_seed(protocol.spec, item.key, call.shown)
 
     async def judgements_of(seeds: tuple[int, ...]) -> list[Judgement]:
-        part = replace(call, votes=tuple([each - seed for each in seeds]))
+        part = Call(call.shown, tuple([each - seed for each in seeds]))
         verdicts = await rewarder.judge(item, call.shown, seeds)
         _check(rewarder, verdicts, part)
         return _file(rewarder, item, protocol, part, verdicts)
@@ -99,7 +99,7 @@ async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -
     rows, left, failure = await call_for_all(judgements_of, seeds, protocol.retries)
     if failure is None:
         return rows
-    missing = replace(call, votes=tuple(each - seed for each in left))
+    missing = Call(call.shown, tuple([each - seed for each in left]))
     errors = [Verdict("error", reason=one_line(failure))] * len(left)
     return rows + _file(rewarder, item, protocol, missing, errors)
 

@@ -50,13 +50,23 @@ def private_files() -> Iterator[None]:
         os.umask(before)
 
 
-@contextmanager
-def sqlite_errors(path: Path, fix: str) -> Iterator[None]:
-    """Convert the errors of an SQLite file to BonError; `fix` is for one that is damaged."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        text = str(error)
+class SqliteErrors:
+    """Convert the errors of an SQLite file to BonError; `fix` is for one that is damaged.
+
+    One object serves every statement: made anew for each, it would cost as much as they do.
+    """
+
+    def __init__(self, path: Path, fix: str) -> None:
+        self._path, self._fix = path, fix
+
+    def __enter__(self) -> None:
+        """Enter, also inside."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise the BonError of an error."""
+        if not isinstance(error, sqlite3.DatabaseError):
+            return
+        path, fix, text = self._path, self._fix, str(error)
         problem = f"{path} is damaged ({text})"
         if "full" in text:
             problem = f"the disk that holds {path.parent} is full"

@@ -1,16 +1,21 @@
 """Content keys. Ids are labels: VL-RewardBench has 1,225 ids for 1,250 rows."""
 
-import json
 from functools import lru_cache
 from hashlib import sha256
+from json import JSONEncoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from typing import Any
 
-_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+# As `json.dumps` with sorted keys, without spaces and with plain Unicode, in half the time: json
+# makes a new encoder for each call.
+_ENCODE = c_make_encoder(
+    None, JSONEncoder().default, encode_basestring, None, ":", ",", True, False, True
+)
 
 
 def content_key(*parts: Any) -> str:
     """Hash JSON-serialisable parts to 24 hex digits."""
-    text = _ENCODER.encode(parts)
+    text = "".join(_ENCODE(parts, 0))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 

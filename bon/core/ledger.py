@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.errors import BonError
-from bon.core.files import sqlite_errors
+from bon.core.files import SqliteErrors
 
 LEDGER = "ledger.sqlite"
 BUSY_SECONDS = 20.0
@@ -258,9 +258,9 @@ def check_ledger(path: Path) -> None:
         db.execute(f"SELECT * FROM {_BOTH}").fetchall()
 
 
-def _errors(path: Path) -> Any:
+def _errors(path: Path) -> SqliteErrors:
     fix = f"put a copy of it back, or move {path} aside: what the rows cost is counted from them"
-    return sqlite_errors(path, fix)
+    return SqliteErrors(path, fix)
 
 
 def _connect(path: Path | str, **options: Any) -> sqlite3.Connection:

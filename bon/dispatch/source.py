@@ -67,6 +67,10 @@ class Source(ABC):
         self.answered += count
         self.seconds += seconds
 
+    def is_done(self) -> bool:
+        """Whether nothing is in flight and no more payloads will come."""
+        return self.finished and not self.open
+
     def skip(self) -> None:
         """Mark every item as complete."""
         self.done = self.known = self.total

@@ -19,7 +19,7 @@ from bon.engines.settings import NoSettings
 RowT = TypeVar("RowT")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle in twice the time
 class ImagePart:
     """An encoded image (PNG, JPEG, ...) and the SHA-256 of its bytes."""
 
@@ -30,7 +30,7 @@ class ImagePart:
 Part = str | ImagePart
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: they pickle in twice the time
 class Message:
     """One turn of a conversation; parts in the order in which the model reads them."""
 

@@ -4,8 +4,7 @@ It travels as context variables, not in requests, because users' rewarders creat
 """
 
 import itertools
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -26,14 +25,18 @@ _TURN: ContextVar[int] = ContextVar("turn", default=0)
 _turns = itertools.count(1)
 
 
-@contextmanager
-def within(variable: ContextVar[Any], value: ValueT) -> Iterator[ValueT]:
+class within(AbstractContextManager[ValueT]):  # noqa: N801 - called like a function
     """Set a context variable for what runs inside, tasks started there included."""
-    token = variable.set(value)
-    try:
-        yield value
-    finally:
-        variable.reset(token)
+
+    def __init__(self, variable: ContextVar[Any], value: ValueT) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> ValueT:
+        self._token = self._variable.set(self._value)
+        return self._value
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._token)
 
 
 def metered() -> AbstractContextManager[Meter]:

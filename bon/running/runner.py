@@ -1,15 +1,19 @@
-"""An experiment from start to report."""
+"""An experiment from start to report.
 
-import time
+Where nothing is left to do and nothing has changed, neither Ray nor the analysis is imported.
+"""
+
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import bon
 from bon.analysis.results.study import RunCompleteness
 from bon.core.console import say
 from bon.core.errors import Incomplete
 from bon.core.records import BY_MODEL
-from bon.dispatch.connection import connected, starts_local_ray
 from bon.dispatch.source import UPSTREAM, Source
 from bon.experiment.cards import CardT, Loaded
 from bon.experiment.config import PolicyCard
@@ -21,7 +25,7 @@ from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
 from bon.work.preflight import check_models
-from bon.work.setup import Setup
+from bon.work.setup import Setup, options
 from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource, ReadSource
 from bon.work.starting import now
 from bon.work.stored_models import pin_commits, print_changed, with_commits
@@ -43,6 +47,8 @@ def run(
     """
     note_phase(progress_file, "preparing")
     if not (directory / DATABASE).exists():  # fail before any data are read
+        from bon.dispatch.connection import starts_local_ray
+
         models = [model.card.name for model in setup.models]
         check_models(setup, models, here=starts_local_ray(setup.experiment.cluster.address))
     with Store(directory) as store:
@@ -51,10 +57,27 @@ def run(
         print_changed(setup, store, quiet=quiet)
         start(setup, store, retry_errors=retry_errors, replace=replace, quiet=quiet)
         counts = compute(setup, store, quiet=quiet, progress_file=progress_file)
+        page, reported = directory / "report.html", _reported(setup, store)
+    if reported is not None and page.exists():
+        if counts.complete:
+            say(reported["finding"]["sentence"], quiet=quiet)
+            say(f"report: {page}, of these rows and settings already", quiet=quiet)
+        return page
     note_phase(progress_file, "analysing")
     from bon.running.reporting import report_run  # imports pandas, which a run does not need
 
     return report_run(directory, quiet=quiet, counts=counts)
+
+
+def _reported(setup: Setup, store: Store) -> dict[str, Any] | None:
+    """Return the written results if they are of the present rows and settings."""
+    try:
+        results: dict[str, Any] = json.loads((store.directory / "results.json").read_bytes())
+        found = results["run"]["state"], results["run"]["bon_version"], results["options"]
+    except (OSError, ValueError, LookupError, TypeError):  # none, or of another version
+        return None
+    same = found == (store.state, bon.__version__, options(setup).model_dump(mode="json"))
+    return results if same else None
 
 
 def compute(
@@ -69,7 +92,6 @@ def compute(
 
     `ledger`: that of the run which this one belongs to, whose cap bounds both together.
     """
-    began = time.monotonic()
     sources = make_sources(setup, store)
     tally = Tally(setup, store, ledger)
     status = None
@@ -78,10 +100,8 @@ def compute(
         _skip_complete(sources, status)
     if work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file) or status is None:
         status = completeness(setup, store)
-    seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - began
-    store.set_meta(compute_seconds=seconds, engines=tally.engines)
-    if status.complete:
-        store.set_meta(finished=now())
+    finished = (store.meta("finished") or now()) if status.complete else None
+    store.set_meta(finished=finished, engines=tally.engines)
     for model, reason in tally.failed.items():
         say(f"failed: {model}: {reason}", quiet=quiet)
     for model, undone in tally.undone.items():
@@ -107,6 +127,8 @@ def work_off(
     pending = [source for source in sources if source.has_work()]
     if not pending:
         return False
+    from bon.dispatch.connection import connected, starts_local_ray
+
     # New candidates and answers are work for every rewarder.
     more = any(source.stage in UPSTREAM for source in pending)
     models = {source.model for source in (sources if more else pending)}
@@ -129,14 +151,14 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
     generate = [GenerateSource(setup, store, policy) for policy in policies]
     rewarders = [r for r in _distinct(setup.rewarders) if not r.card.imported]
     pools: list[tuple[Loaded[PolicyCard], dict[str, Callable[[], bool]]]] = [
-        (policy, {"generated": partial(_is_done, candidates)})
+        (policy, {"generated": candidates.is_done})
         for policy, candidates in zip(policies, generate, strict=True)
     ]
     sources: list[Source] = [*generate]
     for policy, waits in pools:
         if setup.reader is not None and policy.card.extractor == BY_MODEL:
             sources.append(ReadSource(setup, store, policy, setup.reader, **waits))
-            waits["settled"] = partial(_is_done, sources[-1])
+            waits["settled"] = sources[-1].is_done
     if setup.grader is not None:
         sources += [GradeSource(setup, store, p, setup.grader, **waits) for p, waits in pools]
     if setup.experiment.pairs:
@@ -156,10 +178,6 @@ def _distinct(models: Sequence[Loaded[CardT]]) -> list[Loaded[CardT]]:
         card = model.card.model_copy(update={"name": "", "title": ""})
         first.setdefault(f"{model.spec} {card!r}", model)
     return [*first.values()]
-
-
-def _is_done(source: Source) -> bool:
-    return source.finished and source.open == 0
 
 
 def _skip_complete(sources: list[Source], status: RunCompleteness) -> None:

@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bon.core.console import say
 from bon.core.errors import BonError, Incomplete
 from bon.core.ledger import LEDGER, Ledger, spent_by_spec
 from bon.core.records import Candidate, Judgement
-from bon.dispatch.cluster import Dispatcher
-from bon.dispatch.connection import Connection
 from bon.dispatch.source import UPSTREAM, Source
 from bon.dispatch.worker import Reply
 from bon.running.progress import Reporter
@@ -19,6 +17,10 @@ from bon.storage.store import Store
 from bon.work.completeness import HOPELESS_SHARE
 from bon.work.reading import apply_readings
 from bon.work.setup import Setup
+
+if TYPE_CHECKING:
+    from bon.dispatch.cluster import Dispatcher
+    from bon.dispatch.connection import Connection
 
 MIN_ROWS_TO_FAIL = 50
 
@@ -48,11 +50,13 @@ class Tally:
         self._dispatcher: Dispatcher | None = None
         self._progress: Reporter | None = None
 
-    def dispatch(self, sources: list[Source], progress: Reporter, connection: Connection) -> None:
+    def dispatch(self, sources: list[Source], progress: Reporter, connection: "Connection") -> None:
         """Run all sources to their end, or until the run may cost no more.
 
         Raises the BonError that stopped the run once all that was in flight is stored.
         """
+        from bon.dispatch.cluster import Dispatcher
+
         costs = self._store.row_costs()
         if costs or self._path.exists() or self._in_ledger:
             self._ledger = self._path

@@ -7,13 +7,12 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 from bon.core.errors import BonError
-from bon.core.files import sqlite_errors
+from bon.core.files import SqliteErrors
 from bon.core.ledger import LEDGER, check_ledger
 
 DATABASE = "run.sqlite"
@@ -60,10 +59,9 @@ CREATE INDEX judgements_failed ON judgements (spec) WHERE outcome = 'error';
 """
 
 
-def guard(path: Path) -> AbstractContextManager[None]:
+def guard(path: Path) -> SqliteErrors:
     """Convert SQLite errors to BonError."""
-    fix = f"save every row that can be read: bon doctor {path.parent} --repair"
-    return sqlite_errors(path, fix)
+    return SqliteErrors(path, f"save every row that can be read: bon doctor {path.parent} --repair")
 
 
 def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ An invalid value never counts as a win and never removes a row: the row gets the
 """
 
 import math
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 from bon.core.keys import text_key
@@ -18,6 +19,9 @@ NOT_UNICODE = "characters that are not Unicode were replaced"
 _ANSWERS: tuple[AnswerOutcome, ...] = get_args(AnswerOutcome)
 _JUDGEMENTS: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
 _PAIRWISE = ("first", "second", "tie")
+_AMOUNTS = ("num_tokens", "num_prompt_tokens", "seconds", "cost")
+_KINDS = (int, int, float, float)
+_amounts_of = attrgetter(*_AMOUNTS)
 RowT = TypeVar("RowT", Candidate, Judgement)
 
 
@@ -34,16 +38,15 @@ def validate_candidate(row: Candidate) -> Candidate:
     logprob = None if row.logprob is None else _number(row.logprob)
     if row.logprob is not None and logprob is None:
         notes.append(f"logprob {row.logprob!r} is not a finite number")
-    return _update(
-        row,
-        notes,
-        text=text,
-        text_key=row.text_key if text == row.text else text_key(text),
-        answer=unicode_only(str(answer)) if outcome == "parsed" else None,
-        outcome=outcome,
-        logprob=logprob,
-        finish=unicode_only(str(row.finish)),
-    )
+    answer = unicode_only(str(answer)) if outcome == "parsed" else None
+    finish = unicode_only(str(row.finish))
+    # A new row takes longer than all checks, and few need one.
+    same = text is row.text and answer is row.answer and finish is row.finish
+    if same and outcome is row.outcome and logprob is row.logprob and _is_sound(row, notes):
+        return row
+    key = row.text_key if text == row.text else text_key(text)
+    new = {"answer": answer, "outcome": outcome, "logprob": logprob, "finish": finish}
+    return _update(row, notes, text=text, text_key=key, **new)
 
 
 def validate_judgement(row: Judgement) -> Judgement:
@@ -54,6 +57,9 @@ def validate_judgement(row: Judgement) -> Judgement:
     )
     if reason:
         notes.append(reason)
+    same = text is row.text and outcome is row.outcome and score is row.score
+    if same and _is_sound(row, notes):
+        return row
     return _update(row, notes, text=text, outcome=outcome, score=score)
 
 
@@ -84,9 +90,17 @@ def validate_outcome(
     return outcome, number, ""
 
 
+def _is_sound(row: Candidate | Judgement, notes: list[str]) -> bool:
+    """Whether there is nothing to note, and the amounts are numbers of their kind."""
+    amounts = _amounts_of(row)
+    sound = not notes and row.error == "" and (*map(type, amounts),) == _KINDS
+    # A sum with what is not finite is not below the limit.
+    return sound and min(amounts) >= 0 and bool(sum(amounts) <= MAX_INTEGER)
+
+
 def _update(row: RowT, notes: list[str], **values: Any) -> RowT:
     """Replace fields, also amounts that are no non-negative finite numbers."""
-    for name in ("num_tokens", "num_prompt_tokens", "seconds", "cost"):
+    for name in _AMOUNTS:
         number = _number(getattr(row, name))
         if number is None or not 0 <= number <= MAX_INTEGER:
             notes.append(f"{name} {getattr(row, name)!r} is not an amount")

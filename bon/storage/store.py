@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, fields
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -56,7 +57,10 @@ _CANDIDATES_OF = (
     'WHERE spec = ? AND question = ? AND "index" < ? ORDER BY "index"'
 )
 _JUDGEMENTS_OF = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?"
-_SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_SET_META = (
+    "INSERT INTO meta VALUES (?, ?) "
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value != excluded.value"
+)
 _ADD_EFFORT = (
     f"INSERT INTO spent (spec, {', '.join(_EFFORT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (spec) DO UPDATE SET "
@@ -69,7 +73,7 @@ class Store:
 
     def __init__(self, directory: Path, *, readonly: bool = False) -> None:
         self.directory, self.path, self.readonly = directory, directory / DATABASE, readonly
-        self.images = ImageStore(directory / "images")
+        self.images, self._guard = ImageStore(directory / "images"), guard(self.path)
         self._lock: IO[str] | None = None
         self._pending_rows, self._last_commit = 0, time.monotonic()
         self._in_transaction = False
@@ -78,7 +82,7 @@ class Store:
             self._lock = take_lock(directory)
         try:
             self.db = open_database(self.path, readonly=readonly)
-            self._inode = self._find_inode()
+            self._inode, self._changes = self._find_inode(), self.db.total_changes
         except BaseException:
             self.close()
             raise
@@ -136,18 +140,16 @@ class Store:
         self, rows: Iterable[Candidate], seconds: float | None = None
     ) -> list[Candidate]:
         """Insert new candidates and return them validated; `seconds` overrides theirs."""
-        valid = [validate_candidate(row) for row in rows]
-        timed = valid if seconds is None else [row._replace(seconds=seconds) for row in valid]
-        self._write(_INSERT_CANDIDATE, timed)
+        valid = [*map(validate_candidate, rows)]
+        self._write(_INSERT_CANDIDATE, _timed(valid, seconds))
         return valid
 
     def add_judgements(
         self, rows: Iterable[Judgement], seconds: float | None = None
     ) -> list[Judgement]:
         """Insert new judgements and return them validated; `seconds` overrides theirs."""
-        valid = [validate_judgement(row) for row in rows]
-        timed = valid if seconds is None else [row._replace(seconds=seconds) for row in valid]
-        self._write(_INSERT_JUDGEMENT, [*map(judgement_values, timed)])
+        valid = [*map(validate_judgement, rows)]
+        self._write(_INSERT_JUDGEMENT, [*map(judgement_values, _timed(valid, seconds))])
         return valid
 
     def add_effort(self, spec: str, effort: Effort) -> None:
@@ -164,23 +166,24 @@ class Store:
 
     def set_bad_rows(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Replace the recorded (dataset, id, reason) of unreadable dataset rows."""
-        with guard(self.path):
-            self.db.execute("DELETE FROM bad_rows")
         clean, counts = [], Counter[tuple[str, ...]]()
         for row in rows:  # ids may repeat, and every row counts
             dataset, name, reason = key = tuple(map(unicode_only, row))
             counts[key] += 1
             clean.append((dataset, name if counts[key] == 1 else f"{name} ({counts[key]})", reason))
-        self._write("INSERT OR IGNORE INTO bad_rows VALUES (?, ?, ?)", clean)
+        if sorted({*clean}) != sorted(self.query("SELECT dataset, id, reason FROM bad_rows")):
+            with self._guard:
+                self.db.execute("DELETE FROM bad_rows")
+            self._write("INSERT OR IGNORE INTO bad_rows VALUES (?, ?, ?)", clean)
         self.commit()
 
     def mark_leaked(self, questions: Iterable[str], pairs: Iterable[str]) -> None:
         """Mark questions and pairs that occur in both the benchmark and the downstream set."""
-        with guard(self.path):
+        with self._guard:
             for table, keys in (("questions", questions), ("pairs", pairs)):
-                self.db.execute(f"UPDATE {table} SET leaked = 0")
-                sql = f"UPDATE {table} SET leaked = 1 WHERE key = ?"
-                self.db.executemany(sql, [(key,) for key in keys])
+                marked = {key for (key,) in self.query(f"SELECT key FROM {table} WHERE leaked")}
+                sql = f"UPDATE {table} SET leaked = 1 - leaked WHERE key = ?"
+                self.db.executemany(sql, [(key,) for key in marked ^ {*keys}])
         self.commit()
 
     def set_answers(self, rows: Iterable[tuple[str | None, str, str]]) -> None:
@@ -212,22 +215,30 @@ class Store:
         failed = content_key(*sorted(key for (key,) in self.query(sql)))
         again = always or failed != self.meta("failed_again")
         these = "outcome = 'error'" + ("" if again else f" AND NOT ({refused})")
-        with guard(self.path):
+        with self._guard:
             count = sum(
                 self.db.execute(f"DELETE FROM {table} WHERE {these}").rowcount for table in tables
             )
         self.set_meta(failed_again=failed)
         return count
 
+    @property
+    def changed(self) -> bool:
+        """Whether anything that is not committed differs from what was there."""
+        return self.db.total_changes != self._changes
+
     def commit(self) -> None:
-        """Commit what was written, under a new `state`; a transaction commits at its end."""
+        """Commit what was written, under a new `state` if it changes anything.
+
+        A transaction commits at its end.
+        """
         if self._in_transaction:
             return
-        with guard(self.path):
-            if self.db.in_transaction:
+        with self._guard:
+            if self.changed:
                 self.db.execute(_SET_META, ("state", json.dumps(uuid4().hex)))
             self.db.commit()
-        self._pending_rows = 0
+        self._pending_rows, self._changes = 0, self.db.total_changes
         self._last_commit = time.monotonic()
 
     # -- reading -------------------------------------------------------------------------
@@ -322,14 +333,17 @@ class Store:
         row = self._one("SELECT data FROM questions WHERE key = ?", (key,))
         return None if row is None else self.read_question(row[0])
 
-    def pair(self, key: str) -> PreferencePair:
-        """Return a pair by key."""
-        return self.read_pair(self.query("SELECT data FROM pairs WHERE key = ?", (key,))[0][0])
-
-    def indices(self, spec: str, question: str) -> set[int]:
-        """Return the indices of the stored candidates of a question under a spec."""
-        sql = 'SELECT "index" FROM candidates WHERE spec = ? AND question = ?'
-        return {index for (index,) in self.query(sql, (spec, question))}
+    def stored(
+        self, table: str, columns: str, spec: str, items: Sequence[str]
+    ) -> dict[str, set[tuple[Any, ...]]]:
+        """Return columns of what is stored under a spec on each of these questions or pairs."""
+        item = "question" if table == "candidates" else "item"
+        places = ", ".join("?" * len(items))
+        sql = f"SELECT {item}, {columns} FROM {table} WHERE spec = ? AND {item} IN ({places})"
+        found: dict[str, set[tuple[Any, ...]]] = {key: set() for key in items}
+        for key, *values in self.query(sql, (spec, *items)):
+            found[key].add(tuple(values))
+        return found
 
     def candidates(self, spec: str, question: str, n: int = MAX_INTEGER) -> list[Candidate]:
         """Return the first n candidates of a question under a spec, by index."""
@@ -367,12 +381,12 @@ class Store:
         """Iterate over all stored judgements, of a spec if given, without validation."""
         where, parameters = ("1", ()) if spec is None else ("spec = ? ORDER BY item, key", (spec,))
         sql = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE {where}"
-        with guard(self.path):
+        with self._guard:
             yield from map(parse_judgement, self.db.execute(sql, parameters))
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
-        with guard(self.path):
+        with self._guard:
             return self.db.execute(sql, parameters).fetchall()
 
     # -- inside --------------------------------------------------------------------------
@@ -380,7 +394,7 @@ class Store:
     def _write(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         if not rows:
             return
-        with guard(self.path):
+        with self._guard:
             self.db.executemany(sql, rows)
         self._pending_rows += len(rows)
         late = time.monotonic() - self._last_commit >= COMMIT_SECONDS
@@ -388,7 +402,7 @@ class Store:
             self.commit()
 
     def _set_active(self, table: str, rows: Iterable[tuple[str, Question | PreferencePair]]) -> int:
-        count = cleaned = 0
+        same = cleaned = 0
         extra, value = ("benchmark, ", "?, ") if table == "pairs" else ("", "")
         sql = (
             f"INSERT INTO {table} (key, {extra}data, active) VALUES (?, {value}?, ?) "
@@ -396,18 +410,25 @@ class Store:
         )
 
         def values() -> Iterator[tuple[Any, ...]]:
-            nonlocal count, cleaned
-            for benchmark, row in rows:
-                count += 1
+            nonlocal cleaned
+            for active, (benchmark, row) in enumerate(rows, 1):
                 raw = _dump(row)
                 data = unicode_only(raw)
                 cleaned += data != raw
                 middle = (unicode_only(benchmark),) if table == "pairs" else ()
-                yield row.key, *middle, data, count
+                yield row.key, *middle, data, active
 
-        with guard(self.path):
-            self.db.execute(f"UPDATE {table} SET active = 0")
-            self.db.executemany(sql, values())
+        # Only what follows the rows that are stored already is written.
+        given, first = values(), []
+        stored = self._pages(table, f"key, {extra}data, active")
+        for row in given:
+            if row != next(stored, None):
+                first = [row]
+                break
+            same += 1
+        with self._guard:
+            self.db.execute(f"UPDATE {table} SET active = 0 WHERE active > ?", (same,))
+            self.db.executemany(sql, chain(first, given))
         self.set_meta(**{f"cleaned_{table}": cleaned})
         return self.count(table, "active > 0")
 
@@ -432,9 +453,14 @@ def _dump(row: Question | PreferencePair) -> str:
     return json.dumps(raw, ensure_ascii=False)
 
 
-def judgement_values(row: Judgement) -> tuple[Any, ...]:
+def _timed(rows: Sequence[tuple[Any, ...]], seconds: float | None) -> Sequence[tuple[Any, ...]]:
+    """Return rows as values, with these seconds in place of theirs, if given."""
+    return rows if seconds is None else [(*row[:-3], seconds, *row[-2:]) for row in rows]
+
+
+def judgement_values(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a judgement as the values of its table's columns."""
-    return (*row[:_SHOWN], ",".join(row.shown), *row[_SHOWN + 1 :])
+    return (*row[:_SHOWN], ",".join(row[_SHOWN]), *row[_SHOWN + 1 :])
 
 
 def parse_judgement(row: tuple[Any, ...]) -> Judgement:

@@ -1,28 +1,25 @@
 """Whether a run is complete, and what each model lacks; reads no images, loads no models."""
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import chain, islice
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.core.errors import UNANSWERED
 from bon.core.records import BY_MODEL, Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
-from bon.rewarders.item_judging import Showing, is_complete
 from bon.storage.store import Store
 from bon.work.setup import Setup
 from bon.work.units import (
     Unit,
     grading_unit,
-    known_judgements,
+    lacking,
+    pages,
     pair_unit,
     question_unit,
     reading_unit,
 )
 
-PAGE = 256
 HOPELESS_SHARE = 0.2
 """A model with more errors is stopped, unless `cluster.max_error_share` allows more."""
 
@@ -30,18 +27,21 @@ HOPELESS_SHARE = 0.2
 def completeness(setup: Setup, store: Store) -> RunCompleteness:
     """Count stored and missing rows under the current settings."""
     counter = _Counter(setup, store)
-    shares = (
-        *(counter.policy(policy) for policy in setup.policies),
-        *(counter.rewarder(rewarder) for rewarder in setup.rewarders),
-        *(counter.assistant(model) for model in setup.assistants),
-    )
+    for pairs in pages(store.pairs()):
+        for rewarder in counter.asked:
+            votes = setup.pair_votes(rewarder)
+            counter.judged(rewarder, (pair_unit(pair, votes[name]) for name, pair in pairs))
+    for questions in pages(store.questions()):
+        for policy in setup.policies:
+            counter.sampled(policy, questions)
     limit = setup.experiment.cluster.max_error_share
-    missing: list[str] = []
-    for share, model in zip(shares, setup.models, strict=True):
+    shares, missing = list[ModelShare](), list[str]()
+    for model in setup.models:
+        shares.append(counter.share(model))
         # What an import lacks, no run can add.
         allowed = max(limit, HOPELESS_SHARE) if model.card.imported else limit
-        missing += _problems(share, allowed)
-    return RunCompleteness(complete=not missing, models=shares, missing=tuple(missing))
+        missing += _problems(shares[-1], allowed)
+    return RunCompleteness(complete=not missing, models=tuple(shares), missing=tuple(missing))
 
 
 def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
@@ -64,103 +64,65 @@ def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
 
 
 class _Counter:
+    """Counts of what is wanted and stored, by model; memory does not grow with the run."""
+
     def __init__(self, setup: Setup, store: Store) -> None:
-        self._setup = setup
-        self._store = store
+        self.asked = [each for each in setup.rewarders if not each.card.imported]
+        self._setup, self._store = setup, store
         self._failed: dict[str, str] = store.meta("failed", {})
-        self._questions: dict[bool, list[Unit]] = {False: [], True: []}  # by depth
-        self._graded: list[Unit] = []
-        self._read: list[Unit] = []
+        self._wanted, self._have = Counter[str](), Counter[str]()
+        for each in setup.rewarders:
+            if each.card.imported:  # nothing can be added
+                sql = "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?"
+                ((count,),) = store.query(sql, (each.spec,))
+                self._wanted[each.card.name] = self._have[each.card.name] = count
 
-    def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
-        """Count a policy's candidates and collect its questions for the rewarders."""
-        wanted = have = 0
-        for question in self._store.questions():
-            n = self._setup.depth(policy, question.key)
+    def judged(self, rewarder: Loaded[RewarderCard], units: Iterable[Unit]) -> None:
+        """Count what a rewarder judges, grades or reads."""
+        for _, known in lacking(self._setup, self._store, rewarder, units):
+            self._wanted[rewarder.card.name] += 1
+            self._have[rewarder.card.name] += known is None
+
+    def sampled(self, policy: Loaded[PolicyCard], questions: Iterable[Question]) -> None:
+        """Count a policy's candidates to these questions, and what is judged of them."""
+        setup, card = self._setup, policy.card
+        by_depth: dict[bool, list[Unit]] = {False: [], True: []}
+        graded, read = [], []
+        for question in questions:
+            n = setup.depth(policy, question.key)
             rows = self._store.candidates(policy.spec, question.key, n)
-            wanted += n
-            have += len(rows)
-            unit = deep = self._unit(policy, question, rows[: policy.card.n], policy.card.n)
-            if n > policy.card.n:
-                deep = self._unit(policy, question, rows, n)
-            self._questions[False] += [unit] if unit else []
-            self._questions[True] += [deep] if deep else []
-            graded, _ = grading_unit(question, rows)
-            self._graded += [graded] if graded.texts else []
-            if policy.card.extractor == BY_MODEL:
-                read, _ = reading_unit(question, rows)
-                self._read += [read] if read.texts else []
-        if policy.card.imported:  # nothing can be added
-            wanted = have
-        return self._share(policy, "policy", wanted, have)
+            self._wanted[card.name] += len(rows) if card.imported else n  # nothing can be added
+            self._have[card.name] += len(rows)
+            shallow = deep = self._units(policy, question, rows[: card.n], card.n)
+            if n > card.n:
+                deep = self._units(policy, question, rows, n)
+            by_depth[False] += shallow
+            by_depth[True] += deep
+            graded.append(grading_unit(question, rows)[0])
+            if card.extractor == BY_MODEL:
+                read.append(reading_unit(question, rows)[0])
+        for rewarder in self.asked:
+            self.judged(rewarder, by_depth[setup.is_deep(rewarder)])
+        for model in setup.assistants:
+            units = graded if model is setup.grader else read
+            self.judged(model, [unit for unit in units if unit.texts])
 
-    def _unit(
+    def _units(
         self, policy: Loaded[PolicyCard], question: Question, rows: list[Candidate], n: int
-    ) -> Unit | None:
+    ) -> list[Unit]:
+        """Return what is judged of a question, if anything."""
         ready = policy.card.imported or len(rows) == n
         unit, _ = question_unit(self._setup, question, rows, ready=ready)
-        return unit if unit.texts or not ready else None
+        return [unit] if unit.texts or not ready else []
 
-    def rewarder(self, rewarder: Loaded[RewarderCard]) -> ModelShare:
-        """Count a rewarder's preference pairs and questions."""
-        if rewarder.card.imported:  # nothing can be added
-            ((n_items,),) = self._store.query(
-                "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?", (rewarder.spec,)
-            )
-            return self._share(rewarder, "rewarder", n_items, n_items)
-        votes = self._setup.pair_votes(rewarder)
-        pairs = (unit._replace(votes=votes[benchmark]) for benchmark, unit in self._pairs)
-        return self._units(rewarder, chain(pairs, self._questions[self._setup.is_deep(rewarder)]))
-
-    def assistant(self, model: Loaded[RewarderCard]) -> ModelShare:
-        """Count the questions with answers to grade or to read, once per policy."""
-        return self._units(model, iter(self._graded if model is self._setup.grader else self._read))
-
-    def _units(self, rewarder: Loaded[RewarderCard], units: Iterator[Unit]) -> ModelShare:
-        wanted = have = 0
-        while page := list(islice(units, PAGE)):
-            shown = self._shown(rewarder.spec, [unit.key for unit in page])
-            wanted += len(page)
-            have += sum(self._judged(rewarder, unit, shown[unit.key]) for unit in page)
-        return self._share(rewarder, "rewarder", wanted, have)
-
-    def _shown(self, spec: str, items: Sequence[str]) -> dict[str, set[Showing]]:
-        """Return the judged (first, second, vote) of every item."""
-        shown: dict[str, set[Showing]] = {item: set() for item in items}
-        for item, *showing in self._store.query(
-            "SELECT item, first, second, vote FROM judgements "
-            f"WHERE spec = ? AND item IN ({', '.join('?' * len(items))})",
-            (spec, *items),
-        ):
-            first, second, vote = showing
-            shown[item].add((first, second, vote))
-        return shown
-
-    @cached_property
-    def _pairs(self) -> list[tuple[str, Unit]]:
-        """Benchmark and unit of every pair."""
-        return [(benchmark, pair_unit(pair, 0)) for benchmark, pair in self._store.pairs()]
-
-    def _judged(self, rewarder: Loaded[RewarderCard], unit: Unit, shown: set[Showing]) -> bool:
-        if not unit.ready:
-            return False
-        votes = unit.votes or rewarder.card.votes
-        if is_complete(rewarder.card, unit.texts, unit.key, votes, shown):
-            return True
-        return known_judgements(self._setup, self._store, rewarder, unit) is None
-
-    def _share(
-        self,
-        loaded: Loaded[PolicyCard] | Loaded[RewarderCard],
-        role: Literal["policy", "rewarder"],
-        wanted: int,
-        have: int,
-    ) -> ModelShare:
+    def share(self, loaded: Loaded[PolicyCard] | Loaded[RewarderCard]) -> ModelShare:
+        """Return the progress of a model."""
+        name = loaded.card.name
         rows = self._store.count(loaded.table, "spec = ?", (loaded.spec,))
         errors = self._store.errors(loaded.table, loaded.spec)
-        name = loaded.card.name
         return ModelShare(
-            model=name, role=role, wanted=wanted, have=have, rows=rows, errors=errors,
+            model=name, role="policy" if loaded.table == "candidates" else "rewarder",
+            wanted=self._wanted[name], have=self._have[name], rows=rows, errors=errors,
             unanswered=self._store.errors(loaded.table, loaded.spec, UNANSWERED),
             failed=self._failed.get(name, ""),
         )  # fmt: skip

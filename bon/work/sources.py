@@ -7,6 +7,7 @@ and extending a run work like running it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import tee
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,6 +30,7 @@ from bon.work.setup import Setup
 from bon.work.units import (
     grading_unit,
     known_judgements,
+    lacking,
     pair_unit,
     question_unit,
     reading_unit,
@@ -78,16 +80,16 @@ class PairSource(Source):
 
     def steps(self) -> Iterator[list[Payload]]:
         """Yield each pair with its judgements so far."""
-        for benchmark, pair in self._store.pairs():
-            votes = self._votes[benchmark]
-            unit = pair_unit(pair, votes)
-            known = known_judgements(self._setup, self._store, self._rewarder, unit)
+        pairs, same = tee(self._store.pairs())
+        units = (pair_unit(pair, self._votes[benchmark]) for benchmark, pair in same)
+        found = lacking(self._setup, self._store, self._rewarder, units)
+        for (benchmark, pair), (_, known) in zip(pairs, found, strict=True):
+            if known is None:
+                yield []
+                continue
+            item, votes = pair_item(pair), self._votes[benchmark]
             answer_key = pair_answer_key(self._rewarder.card, pair)
-            yield (
-                []
-                if known is None
-                else [JudgeTask(pair_item(pair), tuple(known), votes, answer_key=answer_key)]
-            )
+            yield [JudgeTask(item, tuple(known), votes, answer_key=answer_key)]
 
 
 class QuestionSource(Source):

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,6 +13,7 @@ import bon
 from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
+from bon.core.keys import content_key
 from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
@@ -39,8 +39,10 @@ def starting(
     One transaction: everything changes at its end, or nothing.
     """
     previous = store.meta("experiment")
-    file, text = store.directory / "experiment.yaml", _text(setup)
-    if previous is None and file.exists() and not _is_own(file):
+    file = store.directory / "experiment.yaml"
+    text = MARK + str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
+    own = not file.exists() or file.read_text("utf-8", errors="replace").startswith(MARK)
+    if previous is None and not own:
         raise BonError(
             f"{store.directory} holds an {file.name} of your own, which a run would overwrite",
             "choose another --out, for example a folder in it",
@@ -51,7 +53,7 @@ def starting(
             experiment=setup.raw,
             base=str(setup.base.resolve()),
             started=store.meta("started") or now(),
-            finished=None,
+            cards=content_key([model.card.model_dump(mode="json") for model in setup.models]),
             grading=setup.grader.spec if setup.grader else "",
             versions=_versions(),
             failed={},
@@ -63,16 +65,9 @@ def starting(
             _check_same(setup, store, previous.get("name", "experiment"), questions)
             _check_whole(setup, store, previous, {"questions": questions, "pairs": pairs})
         _parse_again(setup, store)
+        if store.changed:
+            store.set_meta(finished=None)
     write_atomic(file, text)
-
-
-def _text(setup: Setup) -> str:
-    return MARK + str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
-
-
-def _is_own(file: Path) -> bool:
-    """Whether bon wrote this experiment.yaml."""
-    return file.read_text("utf-8", errors="replace").startswith(MARK)
 
 
 def now() -> str:
@@ -161,7 +156,8 @@ def _parse_judgement(card: RewarderCard, row: Judgement) -> Judgement:
 
 def set_leaks(store: Store) -> int:
     """Mark active questions that preference pairs hold too; return their number."""
-    leaks = find_leaks(store.questions(), (pair for _, pair in store.pairs()))
+    pairs = store.pairs() if store.has("questions", "active > 0") else ()
+    leaks = find_leaks(store.questions(), (pair for _, pair in pairs))
     questions = {leak.question for leak in leaks}
     store.mark_leaked(questions, {leak.pair for leak in leaks})
     store.set_meta(leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks])

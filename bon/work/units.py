@@ -4,7 +4,8 @@ Running, resuming, status and plans all read them here.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.race import EarlyStopping
@@ -14,11 +15,16 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.graders import graded_key
 from bon.rewarders import item_judging
+from bon.rewarders.item_judging import is_complete
 from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
 from bon.work.judging_scope import stakes_of, to_judge
 from bon.work.reading import unread
 from bon.work.setup import Setup
+
+PAGE = 256
+"""Items whose rows are looked up together."""
+ItemT = TypeVar("ItemT")
 
 
 class Sampling(NamedTuple):
@@ -43,11 +49,21 @@ class Unit(NamedTuple):
     stakes: EarlyStopping | None = None
 
 
+def pages(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
+    """Yield PAGE items at a time."""
+    rest = iter(items)
+    while page := [*islice(rest, PAGE)]:
+        yield page
+
+
 def samplings(setup: Setup, store: Store, policy: Loaded[PolicyCard]) -> Iterator[Sampling]:
     """Yield what a policy samples for every question; nothing if its responses are imported."""
-    for question in () if policy.card.imported else store.questions():
-        n, stored = setup.depth(policy, question.key), store.indices(policy.spec, question.key)
-        yield Sampling(question, n, tuple(index for index in range(n) if index not in stored))
+    for questions in pages(() if policy.card.imported else store.questions()):
+        keys = [question.key for question in questions]
+        stored = store.stored("candidates", '"index"', policy.spec, keys)
+        for question in questions:
+            n, have = setup.depth(policy, question.key), stored[question.key]
+            yield Sampling(question, n, tuple([i for i in range(n) if (i,) not in have]))
 
 
 def pair_unit(pair: PreferencePair, votes: int) -> Unit:
@@ -85,15 +101,39 @@ def reading_unit(question: Question, pool: Iterable[Candidate]) -> tuple[Unit, d
     return Unit(question.key, frozenset(texts)), texts
 
 
+def lacking(
+    setup: Setup, store: Store, rewarder: Loaded[RewarderCard], units: Iterable[Unit]
+) -> Iterator[tuple[Unit, list[Judgement] | None]]:
+    """Yield every unit with what `known_judgements` returns, read a page at a time.
+
+    One that is not ready lacks all.
+    """
+    card = rewarder.card
+    for page in pages(units):
+        keys = [unit.key for unit in page]
+        shown = store.stored("judgements", "first, second, vote", rewarder.spec, keys)
+        for unit in page:
+            judged, votes = shown[unit.key], unit.votes or card.votes
+            if not unit.ready:
+                yield unit, []
+            elif is_complete(card, unit.texts, unit.key, votes, judged):
+                yield unit, None
+            else:
+                yield unit, known_judgements(setup, store, rewarder, unit, new=not judged)
+
+
 def known_judgements(
-    setup: Setup, store: Store, rewarder: Loaded[RewarderCard], unit: Unit
+    setup: Setup, store: Store, rewarder: Loaded[RewarderCard], unit: Unit, *, new: bool = False
 ) -> list[Judgement] | None:
-    """Return the stored judgements of a unit that lacks some; None if it lacks none."""
+    """Return the stored judgements of a unit that lacks some; None if it lacks none.
+
+    new: it is known that there are none.
+    """
     if not unit.texts:
         return None
     known = [
         row
-        for row in store.judgements(rewarder.spec, unit.key)
+        for row in ([] if new else store.judgements(rewarder.spec, unit.key))
         if unit.texts.issuperset(shown_of(row))
     ]
     card = rewarder.card

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bon.commands.main import main
 from bon.running.reporting import read_results, report_run
@@ -124,6 +125,70 @@ def test_rows_that_a_repair_lost_are_missed(finished, decide):
     change(finished, "DELETE FROM judgements WHERE rewarder = 'critic'")
     salvage(finished / DATABASE)
     assert decide("gate", finished)[0] == 3
+
+
+RUN = """
+import sys
+from bon.commands.main import main
+try:
+    main()
+finally:
+    heavy = {"ray", "torch", "transformers", "pandas", "scipy", "matplotlib", "pyarrow"}
+    print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def run_again(finished: Path, *arguments: str) -> list[str]:
+    """Run the experiment of a run again, as a user does; return what it says."""
+    file = finished.with_name(f"{finished.name}.yaml")
+    shutil.copy(finished / "experiment.yaml", file)
+    words = ["run", file.name, "--out", finished.name, *arguments]
+    command = [sys.executable, "-c", RUN, *words]
+    done = subprocess.run(
+        command, cwd=finished.parent, capture_output=True, text=True, check=True, timeout=100
+    )
+    return done.stderr.splitlines()
+
+
+def test_a_run_with_nothing_left_and_nothing_new_imports_neither_ray_nor_the_analysis(finished):
+    run_again(finished)  # by this name, with this file
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")}
+    with Store(finished, readonly=True) as store:
+        state = store.state, store.meta("finished")
+        sentence = read_results(finished).finding.sentence
+    *_, said, page, heavy = run_again(finished)
+    assert heavy == "[]"
+    assert said == sentence
+    assert page == f"report: {finished.name}/report.html, of these rows and settings already"
+    with Store(finished, readonly=True) as store:
+        assert (store.state, store.meta("finished")) == state
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
+
+
+@pytest.mark.parametrize("what", ["settings", "data", "a card", "another report", "no report"])
+def test_a_run_whose_rows_or_settings_are_new_is_analysed(finished, what):
+    card, arguments = finished.with_name("card.yaml"), []
+    head = echo_experiment()["rewarders"][2]
+    if what == "a card":
+        card.write_text(yaml.safe_dump(head))
+        arguments = ["--set", "rewarders.2=card.yaml"]
+    run_again(finished, *arguments)
+    written = (finished / "results.json").stat().st_mtime_ns
+    match what:
+        case "settings":
+            arguments = ["--set", "analysis.ties=drop"]
+        case "data":
+            arguments = ["--set", "questions.limit=39"]
+        case "a card":
+            card.write_text(yaml.safe_dump({**head, "title": "Another"}))
+        case "another report":
+            report_run(finished, quiet=True, settings=["analysis.ties=drop"])
+        case "no report":
+            (finished / "report.html").unlink()
+    assert "pandas" in run_again(finished, *arguments)[-1]
+    assert (finished / "report.html").exists()
+    assert (finished / "results.json").stat().st_mtime_ns > written
+    assert run_again(finished, *arguments)[-1] == "[]"
 
 
 def test_a_folder_without_database_is_what_its_results_say(finished, decide):

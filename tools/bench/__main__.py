@@ -58,6 +58,9 @@ SCRIPTS = (
     Script("dispatch", "", "--actors 1 --seconds 1 --latency .05"),
     Script("rows", "", "--questions 100"),
     Script("chain", "--items 10000 100000 --questions 500", "--items 1000 --skip-model"),
+    Script(
+        "scale", "--judgements 10000 100000", "--judgements 800 --workers 2 --kill 1 --killed 800"
+    ),
     Script("evidence", "", "--rewarders 6 --questions 100 --draws 400"),
     Script("service", "", "--calls 100 --concurrency 20"),
     Script("rewards"),

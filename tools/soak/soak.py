@@ -42,7 +42,7 @@ ROWS = {
     "candidates": "key, question, policy, text, answer, outcome, seed, logprob, error",
     "judgements": "key, rewarder, item, first, second, vote, outcome, score, text, error",
 }
-CLOCK = {"seconds", "directory", "started", "finished", "compute_seconds", "created", "date"}
+CLOCK = {"seconds", "directory", "started", "finished", "created", "date"}
 CLOCK |= {"state"}  # of the database: another with every commit
 CLOCK |= {"latency", "costs"}  # what makes a run slow enough to be hit; what it then cost
 PRIVATE = "BON_SOAK_PRIVATE"

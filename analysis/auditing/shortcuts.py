@@ -85,7 +85,7 @@ def form_auc(pairs: Formed, draws: Draws, seed: int, level: float) -> Estimate:
     folds = [(rng.permutation(len(names)) % FOLDS)[question] for _ in range(SPLITS)]
     every = np.ones((1, len(question)))
     value = float(np.mean([_areas(pairs.difference, every, fold)[0] for fold in folds]))
-    spread = _areas(pairs.difference, draws.counts[:DRAWS].astype(float), folds[0])
+    spread = _areas(pairs.difference, draws.counts.T[:DRAWS].astype(float), folds[0])
     inside = min(max(value, 1e-6), 1 - 1e-6)
     half = float(special.ndtri((1 + level) / 2)) * spread.std(ddof=1) / (inside * (1 - inside))
     low, high = special.expit(special.logit(inside) + np.array([-half, half]))

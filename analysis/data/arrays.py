@@ -147,7 +147,7 @@ class Run:
     pools: dict[str, Pool]
     candidates: dict[str, Judged]
     pairs: dict[str, Judged]
-    rows: dict[str, Ints]
+    rows: dict[str, Ints | slice]
     rewarders: tuple[str, ...]
     counts: dict[str, Bools]
 
@@ -218,12 +218,8 @@ def read(tables: Tables) -> Run:
     names = tuple(str(r) for r in tables.rewarders["rewarder"])
     for name in names:
         check_rewarder_name(name)
-    by_rewarder = tables.judgements.groupby("rewarder", sort=False, observed=True).indices
-    rows = {str(name): np.asarray(index) for name, index in by_rewarder.items()}
-    find_response, find_side = _response_finder(keys, responses), _side_finder(tables.pairs)
-    pairs = pd.Index(tables.pairs["pair"])
-    judgements, named = _with_policies(tables.judgements)
-    judged = _judged(judgements, rows, names, "question", questions, *find_response)
+    coded = _Coded.of(tables.judgements)
+    judged = coded.judged(names, "question", questions, *_response_finder(keys, responses))
     right = np.zeros(len(responses), dtype=bool)
     right[response] = (frame["correct"] >= RIGHT_FROM) & (frame["outcome"] == "parsed")
     owner = responses // max(len(keys), 1)
@@ -234,19 +230,14 @@ def read(tables: Tables) -> Run:
         tables,
         pools,
         judged,
-        _judged(judgements, rows, names, "pair", pairs, *find_side),
-        rows,
+        coded.judged(names, "pair", pd.Index(tables.pairs["pair"]), *_side_finder(tables.pairs)),
+        {name: _as_slice(rows) for name, rows in coded.rows.items()},
         names,
-        {policy: np.array([*(policy in group for group in named), True]) for policy in pools},
+        {
+            policy: np.array([*(policy in str(group).split(",") for group in coded.policies), True])
+            for policy in pools
+        },
     )
-
-
-def _with_policies(judgements: pd.DataFrame) -> tuple[pd.DataFrame, list[list[str]]]:
-    """Return judgements with `policies` as codes, −1 for all, and the policies of each code."""
-    if "policies" not in judgements:
-        return judgements.assign(policies=-1), []
-    codes, named = pd.factorize(judgements["policies"])
-    return judgements.assign(policies=codes), [str(names).split(",") for names in named]
 
 
 def _check_unique(tables: Tables) -> None:
@@ -364,47 +355,81 @@ def _side_finder(pairs: pd.DataFrame) -> tuple[Index, Finder]:
     return texts, find
 
 
-def _judged(
-    table: pd.DataFrame,
-    rows: dict[str, Ints],
-    names: tuple[str, ...],
-    kind: str,
-    items: Index,
-    texts: Index,
-    find: Finder,
-) -> dict[str, Judged]:
-    """Return the judgements by rewarder, without those on unknown items or texts."""
-    codes = [_codes(table["item"], items), *(_codes(table[c], texts) for c in ("first", "second"))]
-    others = (table["second"].isna(), table["vote"], table["policies"])
-    columns = (*codes, *(column.to_numpy() for column in others))
-    outcomes = _codes(table["outcome"], pd.Index(OUTCOMES)).astype(np.int8)
-    of_kind = np.asarray(table["item_kind"] == kind, dtype=bool)
-    scores = table["score"].to_numpy(dtype=float, na_value=np.nan)
-    judged: dict[str, Judged] = {}
-    previous: list[NDArray[Any]] = []
-    for name in names:
-        index = rows.get(name, np.array([], dtype=np.int64))
-        index = index[of_kind[index]]
-        located = [column[index] for column in columns]
-        if not previous or not all(map(np.array_equal, located, previous)):
-            previous = located
-            item, first, second, no_second, vote, policies = located
-            first, second = find(item, first), find(item, second)
-            keep = (item >= 0) & (first >= 0) & ((second >= 0) | no_second)
-            vote, policies = vote.astype(np.int64)[keep], policies.astype(np.int64)[keep]
-            item, first, second = (column[keep] for column in (item, first, second))
-        given = outcomes[index][keep], scores[index][keep]
-        judged[name] = Judged(item, first, second, vote, *given, policies)
-    return judged
+@dataclass(frozen=True)
+class _Coded:
+    """The table of judgements with names as codes, −1 where missing.
+
+    `codes`: of item, first, second, vote and policies; `values` of those codes; `outcome`: into
+    OUTCOMES. `rows` of each rewarder.
+    """
+
+    kind: "pd.Series[Any]"
+    codes: tuple[NDArray[Any], ...]
+    values: tuple[Index, ...]
+    outcome: NDArray[np.int8]
+    score: Floats
+    rows: dict[str, Ints]
+    policies: Index
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> "_Coded":
+        columns = [_codes(table[name]) for name in ("item", "first", "second")]
+        outcomes, names = _codes(table["outcome"])
+        policies: tuple[NDArray[Any], Index] = np.broadcast_to(-1, len(table)), pd.Index([])
+        if "policies" in table:
+            policies = _codes(table["policies"])
+        rows = table.groupby("rewarder", sort=False, observed=True).indices
+        return cls(
+            table["item_kind"],
+            (*(codes for codes, _ in columns), table["vote"].to_numpy(), policies[0]),
+            tuple(values for _, values in columns),
+            np.append(pd.Index(OUTCOMES).get_indexer(names), -1).astype(np.int8)[outcomes],
+            table["score"].to_numpy(dtype=float, na_value=np.nan),
+            {str(name): np.asarray(index) for name, index in rows.items()},
+            policies[1],
+        )
+
+    def judged(
+        self, names: tuple[str, ...], kind: str, items: Index, texts: Index, find: Finder
+    ) -> dict[str, Judged]:
+        """Return the judgements by rewarder, without those on unknown items or texts."""
+        places = [
+            np.append(known.get_indexer(values), -1)
+            for known, values in zip((items, texts, texts), self.values, strict=True)
+        ]
+        of_kind = np.asarray(self.kind == kind, dtype=bool)
+        judged: dict[str, Judged] = {}
+        previous: list[NDArray[Any]] = []
+        for name in names:
+            rows = self.rows.get(name, np.array([], dtype=np.int64))
+            index = _as_slice(rows[of_kind[rows]])
+            located = [codes[index] for codes in self.codes]
+            if not previous or not all(map(np.array_equal, located, previous)):
+                previous = located
+                *named, vote, policies = located
+                item, first, second = (p[codes] for p, codes in zip(places, named, strict=True))
+                first, second = find(item, first), find(item, second)
+                known = (item >= 0) & (first >= 0) & ((second >= 0) | (named[2] < 0))
+                keep = slice(None) if known.all() else known
+                item, first, second = item[keep], first[keep], second[keep]
+                vote, policies = vote[keep].astype(np.int64), policies[keep].astype(np.int64)
+            given = self.outcome[index][keep], self.score[index][keep]
+            judged[name] = Judged(item, first, second, vote, *given, policies)
+        return judged
 
 
-def _codes(column: "pd.Series[Any]", known: Index) -> Ints:
-    """Return the places of the values of a column among known ones; −1 for others."""
+def _as_slice(rows: Ints) -> Ints | slice:
+    """Return rows that follow each other as a slice, which copies nothing."""
+    together = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+    return slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
+
+
+def _codes(column: "pd.Series[Any]") -> tuple[NDArray[Any], Index]:
+    """Return the values of a column as codes, −1 where missing, and the values of the codes."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        codes, values = column.cat.codes.to_numpy(), column.cat.categories
-    else:
-        codes, values = pd.factorize(column)
-    return np.append(known.get_indexer(pd.Index(values)), -1)[codes]
+        return column.cat.codes.to_numpy(), column.cat.categories
+    codes, values = pd.factorize(column)
+    return codes, pd.Index(values)
 
 
 def is_about(run: Run, located: Located, judged: Judged) -> Bools:

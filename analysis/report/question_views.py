@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bon.core.records import Judgement, Question
+from bon.core.records import Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,23 +78,26 @@ def build_views(
     data: Tables | Run,
     questions: Mapping[str, Question],
     text: Callable[[str], str],
-    judgements: Callable[[str], Mapping[str, Iterable[Judgement]]] | None = None,
+    rationales: Callable[[str], Mapping[str, str]] = lambda _question: {},
     picks: Picks | None = None,
 ) -> Iterator[QuestionView]:
     """Yield a view of every question of a run's tables (or arrays), in their order.
 
     `questions`: by key; one that is missing is shown by its id alone. `text`: the text of a text
-    key. `judgements`: of a question, by policy, for their rationales. `picks`: the choices; by
-    default the best score.
+    key. `rationales`: of a question's judgements, by their key in the table's index. `picks`: the
+    choices; by default the best score.
     """
     from bon.analysis.data.arrays import Run, read
 
     run = data if isinstance(data, Run) else read(data)
     pools, scores = _pools(run.tables.candidates, text), _scores(run)
+    judgements = run.tables.judgements
+    judgements = judgements[judgements["item_kind"] == "question"]
+    of_question = judgements.groupby("item", observed=True).indices
     for row in run.tables.questions.to_dict("records"):
         key = str(row["question"])
         question = questions.get(key)
-        judged = judgements(key) if judgements else {}
+        judged = judgements.iloc[of_question.get(key, slice(0))]
         own = pools.get(key, {})
         yield QuestionView(
             key=key,
@@ -107,7 +110,7 @@ def build_views(
             leaked=bool(row["leaked"]),
             images=tuple(i.path for i in question.images) if question else (),
             candidates=tuple(view for pool in own.values() for _, view in pool),
-            choices=tuple(_choices(key, own, scores, judged, picks)),
+            choices=tuple(_choices(key, own, scores, judged, rationales(key), picks)),
         )
 
 
@@ -153,34 +156,28 @@ def _choices(
     key: str,
     pools: Pools,
     scores: Scores,
-    judgements: Mapping[str, Iterable[Judgement]],
+    judgements: pd.DataFrame,
+    rationales: Mapping[str, str],
     picks: Picks | None,
 ) -> Iterator[ChoiceView]:
     """Yield what every rewarder chose among the candidates of every policy."""
     for policy, pool in pools.items():
         indexes = [view.index for _, view in pool]
         index_of = {text: view.index for text, view in reversed(pool)}  # the first copy
-        by_rewarder = defaultdict(list)
-        for judgement in judgements.get(policy, ()):
-            by_rewarder[judgement.rewarder].append(judgement)
+        shown: dict[str, list[Judged]] = defaultdict(list)
+        for j in judgements.itertuples():
+            of_policy = policy in (_text(getattr(j, "policies", "")) or policy).split(",")
+            if of_policy and j.first in index_of and (_text(j.second) or j.first) in index_of:
+                score = float(j.score) if j.score is not None and np.isfinite(j.score) else None
+                sides = index_of[j.first], index_of.get(_text(j.second))
+                shown[j.rewarder].append((*sides, j.outcome, score, rationales.get(j.Index, "")))
         for rewarder, by_text in scores.get((policy, key), {}).items():
             values = tuple(by_text.get(text) for text, _ in pool)
             picked = picks.get((policy, key, rewarder)) if picks else None
             if picked is None:
                 best = max(v for v in values if v is not None)
                 picked = [i for i, v in zip(indexes, values, strict=True) if v == best]
-            shown = tuple(
-                (
-                    index_of[j.first],
-                    index_of.get(j.second or ""),
-                    j.outcome,
-                    j.score,
-                    j.text or j.error,
-                )
-                for j in by_rewarder[rewarder]
-                if j.first in index_of and (j.second is None or j.second in index_of)
-            )
-            yield ChoiceView(rewarder, policy, tuple(picked), values, shown)
+            yield ChoiceView(rewarder, policy, tuple(picked), values, tuple(shown[rewarder]))
 
 
 def _text(value: object) -> str:

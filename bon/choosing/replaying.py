@@ -97,8 +97,8 @@ def votes(weights: Floats, trial: Trial) -> Replayed:
     if size <= subsets.EXACT_SIZE:
         values = subsets.vote_values(answers, weights, trial.gold, *trial.masks)
         return Replayed(trial.ns, values, None)
-    values, spread = subsets.vote_by_orders(weights, trial.vote_orders)
-    return Replayed(tuple(range(1, size + 1)), values, subsets.resampling_error(spread))
+    values, spread = subsets.vote_by_orders(weights, trial.vote_orders, trial.ns)
+    return Replayed(trial.ns, values, subsets.resampling_error(spread))
 
 
 def over_subsets(values: Floats, trial: Trial) -> Replayed:

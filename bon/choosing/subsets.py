@@ -1,14 +1,15 @@
 """Expected accuracy of a choice among n of M candidates, for every n at once.
 
 Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: its
-credit from 0 to 1, or any indicator. Results are (Q, N), column n − 1 for n, averages over all
-C(M, n) subsets of n candidates (uniform, without replacement) and over ties.
+credit from 0 to 1, or any indicator. Results are (Q, N), a column for each of `ns`, by default
+1 to M: averages over all C(M, n) subsets of n candidates (uniform, without replacement) and over
+ties.
 
 Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2021 (arXiv
 2112.09332) with the weights of tied candidates added up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,12 +38,12 @@ def position_weights(size: int) -> Floats:
     return weights
 
 
-def pass_at_n(correct: Floats) -> Floats:
+def pass_at_n(correct: Floats, ns: Sequence[int] | None = None) -> Floats:
     """(Q, N): expected highest credit among n candidates; of right and wrong ones, pass@n."""
-    return best_of_n(correct, correct)
+    return best_of_n(correct, correct, ns)
 
 
-def best_of_n(scores: Floats, gold: Floats) -> Floats:
+def best_of_n(scores: Floats, gold: Floats, ns: Sequence[int] | None = None) -> Floats:
     """(Q, N): gold of the highest score of n, ties shared; a missing score is lowest."""
     filled = np.where(np.isnan(scores), -np.inf, scores)
     order = np.argsort(filled, axis=1)
@@ -54,7 +55,8 @@ def best_of_n(scores: Floats, gold: Floats) -> Floats:
         group = new.cumsum().reshape(new.shape) - 1
         count = np.bincount(group.ravel())
         value = (np.bincount(group.ravel(), value.ravel()) / count)[group]
-    return value @ position_weights(scores.shape[1]).T
+    weights = position_weights(scores.shape[1])
+    return value @ (weights if ns is None else weights[np.array(ns) - 1]).T
 
 
 # ------------------------------------------------------------------ over all subsets
@@ -189,7 +191,9 @@ def vote_orders(answers: Ints, gold: Floats, count: int, seed: int) -> VoteOrder
     return VoteOrders((count, q, m), candidate, slot, np.tile(value.ravel(), count), head_start)
 
 
-def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[Floats, Floats]:
+def vote_by_orders(
+    weights: Floats, drawn: VoteOrders, ns: Sequence[int] | None = None
+) -> tuple[Floats, Floats]:
     """Replay a weighted vote of the first n of each random order, every n in one pass.
 
     Weights (Q, M) are not negative, so after each candidate the leader is the former one or the
@@ -201,15 +205,17 @@ def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[Floats, Floats]:
     totals = (drawn.head_start * (1e-9 * weights.max(initial=1e-300))).ravel()
     highest = np.full(s * q, -1.0)
     leader = np.arange(1, s * q + 1) * drawn.head_start.shape[1] - 1  # no answer yet
-    results, spread = np.empty((m, q)), np.empty((m, s))
-    for n, (candidate, slot) in enumerate(zip(drawn.candidate, drawn.slot, strict=True)):
+    results, spread = [], []
+    for n, (candidate, slot) in enumerate(zip(drawn.candidate, drawn.slot, strict=True), start=1):
         votes = totals.take(slot) + weights.ravel().take(candidate)
         totals[slot] = votes
         leader = np.where(votes > highest, slot, leader)
         np.fmax(highest, votes, out=highest)
-        values = drawn.gold.take(leader).reshape(s, q)
-        results[n], spread[n] = values.sum(axis=0), values.sum(axis=1)
-    return results.T / s, spread.T / q
+        if ns is None or n in ns:
+            values = drawn.gold.take(leader).reshape(s, q)
+            results.append(values.mean(axis=0))
+            spread.append(values.mean(axis=1))
+    return np.stack(results, axis=1), np.stack(spread, axis=1)
 
 
 def random_orders(size: int, questions: int, count: int, seed: int) -> Ints:

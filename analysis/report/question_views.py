@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,13 +91,11 @@ def build_views(
 
     run = data if isinstance(data, Run) else read(data)
     pools, scores = _pools(run.tables.candidates, text), _scores(run)
-    judgements = run.tables.judgements
-    judgements = judgements[judgements["item_kind"] == "question"]
-    of_question = judgements.groupby("item", observed=True).indices
+    judgements = _judgements(run.tables.judgements)
     for row in run.tables.questions.to_dict("records"):
         key = str(row["question"])
         question = questions.get(key)
-        judged = judgements.iloc[of_question.get(key, slice(0))]
+        judged = judgements.get(key, [])
         own = pools.get(key, {})
         yield QuestionView(
             key=key,
@@ -130,6 +128,23 @@ def _pools(candidates: pd.DataFrame, text: Callable[[str], str]) -> dict[str, Po
     return pools
 
 
+def _judgements(table: pd.DataFrame) -> dict[str, list[tuple[Any, ...]]]:
+    """Judgements of candidates by question: key, rewarder, first, second, outcome, score, policies.
+
+    The last are those that it counts for, separated by commas; none: all.
+    """
+    names = ("item", "rewarder", "first", "second", "outcome")
+    table = table[table["item_kind"] == "question"]
+    columns = [table[name].to_numpy(dtype=object) for name in names]
+    columns.append(table["score"].to_numpy(dtype=float, na_value=np.nan).astype(object))
+    policies = table.get("policies")
+    columns.append(np.full(len(table), "") if policies is None else policies.to_numpy(dtype=object))
+    by_question: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for key, item, *row in zip(table.index, *columns, strict=True):
+        by_question[item].append((key, *row))
+    return by_question
+
+
 Scores = dict[tuple[str, str], dict[str, dict[str, float]]]
 """(policy, question) → rewarder → text key → score."""
 
@@ -156,7 +171,7 @@ def _choices(
     key: str,
     pools: Pools,
     scores: Scores,
-    judgements: pd.DataFrame,
+    judgements: list[tuple[Any, ...]],
     rationales: Mapping[str, str],
     picks: Picks | None,
 ) -> Iterator[ChoiceView]:
@@ -165,12 +180,12 @@ def _choices(
         indexes = [view.index for _, view in pool]
         index_of = {text: view.index for text, view in reversed(pool)}  # the first copy
         shown: dict[str, list[Judged]] = defaultdict(list)
-        for j in judgements.itertuples():
-            of_policy = policy in (_text(getattr(j, "policies", "")) or policy).split(",")
-            if of_policy and j.first in index_of and (_text(j.second) or j.first) in index_of:
-                score = float(j.score) if j.score is not None and np.isfinite(j.score) else None
-                sides = index_of[j.first], index_of.get(_text(j.second))
-                shown[j.rewarder].append((*sides, j.outcome, score, rationales.get(j.Index, "")))
+        for number, rewarder, first, second, outcome, score, policies in judgements:
+            counts = not _text(policies) or policy in policies.split(",")
+            if counts and first in index_of and (_text(second) or first) in index_of:
+                sides, known = (index_of[first], index_of.get(_text(second))), np.isfinite(score)
+                judged = *sides, outcome, score if known else None, rationales.get(number, "")
+                shown[rewarder].append(judged)
         for rewarder, by_text in scores.get((policy, key), {}).items():
             values = tuple(by_text.get(text) for text, _ in pool)
             picked = picks.get((policy, key, rewarder)) if picks else None

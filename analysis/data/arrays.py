@@ -218,8 +218,13 @@ def read(tables: Tables) -> Run:
     names = tuple(str(r) for r in tables.rewarders["rewarder"])
     for name in names:
         check_rewarder_name(name)
-    coded = _Coded.of(tables.judgements)
-    judged = coded.judged(names, "question", questions, *_response_finder(keys, responses))
+    by_rewarder = tables.judgements.groupby("rewarder", sort=False, observed=True).indices
+    rows = {str(name): np.asarray(index) for name, index in by_rewarder.items()}
+    find_response, find_side = _response_finder(keys, responses), _side_finder(tables.pairs)
+    pairs = pd.Index(tables.pairs["pair"])
+    judgements = _as_categories(tables.judgements)
+    named = [str(group).split(",") for group in judgements["policies"].cat.categories]
+    judged = _judged(judgements, rows, names, "question", questions, *find_response)
     right = np.zeros(len(responses), dtype=bool)
     right[response] = (frame["correct"] >= RIGHT_FROM) & (frame["outcome"] == "parsed")
     owner = responses // max(len(keys), 1)
@@ -230,13 +235,10 @@ def read(tables: Tables) -> Run:
         tables,
         pools,
         judged,
-        coded.judged(names, "pair", pd.Index(tables.pairs["pair"]), *_side_finder(tables.pairs)),
-        {name: _as_slice(rows) for name, rows in coded.rows.items()},
+        _judged(judgements, rows, names, "pair", pairs, *find_side),
+        {name: _as_slice(index) for name, index in rows.items()},
         names,
-        {
-            policy: np.array([*(policy in str(group).split(",") for group in coded.policies), True])
-            for policy in pools
-        },
+        {policy: np.array([*(policy in group for group in named), True]) for policy in pools},
     )
 
 
@@ -355,81 +357,58 @@ def _side_finder(pairs: pd.DataFrame) -> tuple[Index, Finder]:
     return texts, find
 
 
-@dataclass(frozen=True)
-class _Coded:
-    """The table of judgements with names as codes, −1 where missing.
+def _as_categories(judgements: pd.DataFrame) -> pd.DataFrame:
+    """Return judgements with names as categories, and with `policies`, missing for all of them."""
+    if "policies" not in judgements:
+        missing = np.full(len(judgements), -1, dtype=np.int8)
+        judgements = judgements.assign(policies=pd.Categorical.from_codes(missing, []))
+    named = ("item", "first", "second", "outcome", "policies")
+    return judgements.astype(dict.fromkeys(named, "category"))
 
-    `codes`: of item, first, second, vote and policies; `values` of those codes; `outcome`: into
-    OUTCOMES. `rows` of each rewarder.
-    """
 
-    kind: "pd.Series[Any]"
-    codes: tuple[NDArray[Any], ...]
-    values: tuple[Index, ...]
-    outcome: NDArray[np.int8]
-    score: Floats
-    rows: dict[str, Ints]
-    policies: Index
-
-    @classmethod
-    def of(cls, table: pd.DataFrame) -> "_Coded":
-        columns = [_codes(table[name]) for name in ("item", "first", "second")]
-        outcomes, names = _codes(table["outcome"])
-        policies: tuple[NDArray[Any], Index] = np.broadcast_to(-1, len(table)), pd.Index([])
-        if "policies" in table:
-            policies = _codes(table["policies"])
-        rows = table.groupby("rewarder", sort=False, observed=True).indices
-        return cls(
-            table["item_kind"],
-            (*(codes for codes, _ in columns), table["vote"].to_numpy(), policies[0]),
-            tuple(values for _, values in columns),
-            np.append(pd.Index(OUTCOMES).get_indexer(names), -1).astype(np.int8)[outcomes],
-            table["score"].to_numpy(dtype=float, na_value=np.nan),
-            {str(name): np.asarray(index) for name, index in rows.items()},
-            policies[1],
-        )
-
-    def judged(
-        self, names: tuple[str, ...], kind: str, items: Index, texts: Index, find: Finder
-    ) -> dict[str, Judged]:
-        """Return the judgements by rewarder, without those on unknown items or texts."""
-        places = [
-            np.append(known.get_indexer(values), -1)
-            for known, values in zip((items, texts, texts), self.values, strict=True)
-        ]
-        of_kind = np.asarray(self.kind == kind, dtype=bool)
-        judged: dict[str, Judged] = {}
-        previous: list[NDArray[Any]] = []
-        for name in names:
-            rows = self.rows.get(name, np.array([], dtype=np.int64))
-            index = _as_slice(rows[of_kind[rows]])
-            located = [codes[index] for codes in self.codes]
-            if not previous or not all(map(np.array_equal, located, previous)):
-                previous = located
-                *named, vote, policies = located
-                item, first, second = (p[codes] for p, codes in zip(places, named, strict=True))
-                first, second = find(item, first), find(item, second)
-                known = (item >= 0) & (first >= 0) & ((second >= 0) | (named[2] < 0))
-                keep = slice(None) if known.all() else known
-                item, first, second = item[keep], first[keep], second[keep]
-                vote, policies = vote[keep].astype(np.int64), policies[keep].astype(np.int64)
-            given = self.outcome[index][keep], self.score[index][keep]
-            judged[name] = Judged(item, first, second, vote, *given, policies)
-        return judged
+def _judged(
+    table: pd.DataFrame,
+    rows: dict[str, Ints],
+    names: tuple[str, ...],
+    kind: str,
+    items: Index,
+    texts: Index,
+    find: Finder,
+) -> dict[str, Judged]:
+    """Return the judgements by rewarder, without those on unknown items or texts."""
+    known = {"item": items, "first": texts, "second": texts, "outcome": pd.Index(OUTCOMES)}
+    *places, outcome = (
+        np.append(index.get_indexer(table[name].cat.categories), -1)
+        for name, index in known.items()
+    )
+    *codes, outcomes, policies = (table[n].cat.codes.to_numpy() for n in (*known, "policies"))
+    columns = (*codes, table["vote"].to_numpy(), policies)
+    of_kind = np.asarray(table["item_kind"] == kind, dtype=bool)
+    scores = table["score"].to_numpy(dtype=float, na_value=np.nan)
+    judged: dict[str, Judged] = {}
+    previous: list[NDArray[Any]] = []
+    for rewarder in names:
+        own = rows.get(rewarder, np.array([], dtype=np.int64))
+        index = _as_slice(own[of_kind[own]])
+        located = [column[index] for column in columns]
+        if not previous or not all(map(np.array_equal, located, previous)):
+            previous = located
+            item, first, second = (p[c] for p, c in zip(places, located[:3], strict=True))
+            first, second = find(item, first), find(item, second)
+            found = (item >= 0) & (first >= 0) & ((second >= 0) | (located[2] < 0))
+            keep = slice(None) if found.all() else found
+            item, first, second, vote, counts = (
+                column[keep].astype(np.int64) for column in (item, first, second, *located[3:])
+            )
+        given = outcome[outcomes[index]][keep].astype(np.int8), scores[index][keep]
+        judged[rewarder] = Judged(item, first, second, vote, *given, counts)
+    return judged
 
 
 def _as_slice(rows: Ints) -> Ints | slice:
     """Return rows that follow each other as a slice, which copies nothing."""
     together = len(rows) > 0 and bool((np.diff(rows) == 1).all())
     return slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
-
-
-def _codes(column: "pd.Series[Any]") -> tuple[NDArray[Any], Index]:
-    """Return the values of a column as codes, −1 where missing, and the values of the codes."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy(), column.cat.categories
-    codes, values = pd.factorize(column)
-    return codes, pd.Index(values)
 
 
 def is_about(run: Run, located: Located, judged: Judged) -> Bools:

@@ -74,10 +74,9 @@ def _curve(
     accuracies = from_draws(means, drawn, len(values), METHOD, level)
     peak, most = peak_of(ns, means, drawn, level, len(values))
     top = list(ns).index(int(peak.value or 1))
-    *over_vote, fall = from_draws(
-        np.append(gains, means[-1] - means[top]), np.vstack([drawn - voted, drawn[-1] - drawn[top]]),
-        len(values), METHOD, level, proportion=False,
-    )  # fmt: skip
+    changes = np.append(gains, means[-1] - means[top])
+    changed = np.vstack([drawn - voted, drawn[-1] - drawn[top]])
+    *over_vote, fall = from_draws(changes, changed, len(values), METHOD, level, proportion=False)
     behind = [(gain.high or 0) < 0 for gain in over_vote]
     below = next((int(n) for k, n in enumerate(ns) if all(behind[k:])), None)
     return DepthCurve(

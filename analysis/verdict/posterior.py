@@ -128,9 +128,7 @@ def posterior(
 
 
 @lru_cache(maxsize=64)
-def _directions(
-    bases: tuple[object, ...], design: bytes
-) -> tuple[Floats, Floats, Floats, Ints]:
+def _directions(bases: tuple[object, ...], design: bytes) -> tuple[Floats, Floats, Floats, Ints]:
     """Return directions of the design (k, n), those off it in which base models differ (D, n).
 
     Also the different eigenvalues of FFᵀ along the latter, and codes of them (D): the covariance
@@ -141,7 +139,7 @@ def _directions(
     fixed, size, _ = np.linalg.svd(np.frombuffer(design).reshape(n, -1), full_matrices=False)
     fixed = fixed[:, size > 1e-10 * size[0]].T
     names = list(dict.fromkeys(bases))
-    member = (np.array([names.index(base) for base in bases])[:, None] == np.arange(len(names))) * 1.0
+    member = np.eye(len(names))[[names.index(base) for base in bases]]
     if len(names) == n:
         member = member[:, :0]
     shared, values, _ = np.linalg.svd(member - fixed.T @ (fixed @ member), full_matrices=False)

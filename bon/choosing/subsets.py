@@ -200,7 +200,7 @@ def vote_by_orders(
     answer that was just voted for. Tiny random head starts break ties uniformly. Returns (Q, N)
     and the mean by order and n (S, N), whose spread is the resampling error.
     """
-    s, q, m = drawn.shape
+    s, q, _ = drawn.shape
     weights = np.nan_to_num(weights)
     totals = (drawn.head_start * (1e-9 * weights.max(initial=1e-300))).ravel()
     highest = np.full(s * q, -1.0)

@@ -51,12 +51,12 @@ def run_tables(setup: Setup, store: Store) -> Tables:
     state = store.state  # before the rows, which a driver may add to
     asked = {question.key: question for question in store.questions()}
     candidates = _candidates(setup, store, asked)
-    pairs, benchmarks, solutions = _pairs(store)
+    pairs, solutions = _pairs(store)
     return Tables(
         questions=_questions(store, asked),
         candidates=candidates,
         pairs=pairs,
-        judgements=_judgements(setup, store, candidates, asked, benchmarks, solutions),
+        judgements=_judgements(setup, store, asked, candidates, pairs, solutions),
         rewarders=_rewarders(setup),
         meta={**_meta(setup, store), "state": state},
     ).check()
@@ -75,12 +75,12 @@ def deep_tables(setup: Setup, store: Store) -> Tables | None:
     setup = replace(setup, policies=tuple(deepened), rewarders=rewarders)
     share = min(deep.share, subset)
     asked = {row.key: row for row in store.questions() if drawn(row.key, share)}
-    candidates = _candidates(setup, store, asked)
+    candidates, pairs = _candidates(setup, store, asked), _frame("pairs", [])
     return Tables(
         questions=_questions(store, asked),
         candidates=candidates,
-        pairs=_frame("pairs", []),
-        judgements=_judgements(setup, store, candidates, asked, {}, {}),
+        pairs=pairs,
+        judgements=_judgements(setup, store, asked, candidates, pairs, {}),
         rewarders=_rewarders(setup),
         meta={"judging": {"design": setup.experiment.judging.design}},
     )
@@ -88,6 +88,7 @@ def deep_tables(setup: Setup, store: Store) -> Tables | None:
 
 _Asked = Mapping[str, Question]
 """The questions of a table, by key."""
+_RESPONSE = ("question", "text_key")
 
 
 def _questions(store: Store, asked: _Asked) -> pd.DataFrame:
@@ -102,16 +103,14 @@ def _questions(store: Store, asked: _Asked) -> pd.DataFrame:
     return frame.assign(cluster=clusters) if any(clusters) else frame
 
 
-def _pairs(store: Store) -> tuple[pd.DataFrame, dict[str, str], dict[str, PreferencePair]]:
-    """Return the table, the benchmark of each pair, and those that stand for steps, by key."""
-    benchmarks: dict[str, str] = {}
+def _pairs(store: Store) -> tuple[pd.DataFrame, dict[str, PreferencePair]]:
+    """Return the table, and by key the pairs that stand for solutions with steps."""
     solutions: dict[str, PreferencePair] = {}
     leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
     rows: list[tuple[Any, ...]] = []
     metas: list[dict[str, Any]] = []
     for benchmark, pair in store.pairs():
         first, second = pair.responses
-        benchmarks[pair.key] = benchmark
         if has_steps(pair):
             solutions[pair.key] = pair
             for key, group in parts_of(pair):
@@ -129,7 +128,7 @@ def _pairs(store: Store) -> tuple[pd.DataFrame, dict[str, str], dict[str, Prefer
     for column, missing in PAIR_EXTRAS.items():
         if any(column in meta for meta in metas):
             frame[column] = [meta.get(column, missing) for meta in metas]
-    return frame, benchmarks, solutions
+    return frame, solutions
 
 
 def _candidates(setup: Setup, store: Store, asked: _Asked) -> pd.DataFrame:
@@ -167,18 +166,19 @@ def _candidates(setup: Setup, store: Store, asked: _Asked) -> pd.DataFrame:
 def _judgements(
     setup: Setup,
     store: Store,
+    questions: _Asked,
     candidates: pd.DataFrame,
-    asked_on: _Asked,
-    benchmarks: Mapping[str, str],
+    pairs: pd.DataFrame,
     solutions: Mapping[str, PreferencePair],
 ) -> pd.DataFrame:
-    judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
+    judged = set(zip(*(candidates[c].to_numpy(object) for c in _RESPONSE), strict=True))
+    benchmarks = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
     keys: list[str] = []
     rows: list[tuple[Any, ...]] = []
     policies: list[str | None] = []
     design = setup.experiment.judging.design
     apart = [r for r in setup.rewarders if item_judging.depends_on_others(r.card, design)]
-    pools = _pools(setup, store, asked_on) if apart else {}
+    pools = _pools(setup, store, questions) if apart else {}
     for rewarder in setup.rewarders:
         card, votes = rewarder.card, setup.pair_votes(rewarder)
         asked = _policies_asked(setup, store, rewarder, pools) if rewarder in apart else None

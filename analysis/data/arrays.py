@@ -361,7 +361,7 @@ def _as_categories(judgements: pd.DataFrame) -> pd.DataFrame:
     """Return judgements with names as categories, and with `policies`, missing for all of them."""
     if "policies" not in judgements:
         missing = np.full(len(judgements), -1, dtype=np.int8)
-        judgements = judgements.assign(policies=pd.Categorical.from_codes(missing, []))
+        judgements = judgements.assign(policies=pd.Categorical.from_codes(missing, pd.Index([""])))
     named = ("item", "first", "second", "outcome", "policies")
     return judgements.astype(dict.fromkeys(named, "category"))
 

@@ -55,7 +55,7 @@ class Draws:
     @cached_property
     def _sizes(self) -> Floats32:
         """(B): number of units in each draw, at least almost none."""
-        return np.maximum(self.counts.sum(axis=0), np.float32(1e-9))
+        return np.asarray(np.maximum(self.counts.sum(axis=0), 1e-9), np.float32)
 
     def means(self, values: NDArray[np.floating]) -> Floats32:
         """(C, B): mean of each column of values (Q, C) in every draw."""

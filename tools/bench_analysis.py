@@ -188,7 +188,7 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
         ),
         (
             f"{draws} bootstrap draws",
-            lambda: loop_draws(table, sampled.counts),
+            lambda: loop_draws(table, sampled.counts.T),
             lambda: np.asarray(sampled.means(table), dtype=float),
         ),
     )  # fmt: skip

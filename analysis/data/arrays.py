@@ -147,7 +147,7 @@ class Run:
     pools: dict[str, Pool]
     candidates: dict[str, Judged]
     pairs: dict[str, Judged]
-    rows: dict[str, Ints]
+    rows: dict[str, Ints | slice]
     rewarders: tuple[str, ...]
     counts: dict[str, Bools]
 
@@ -222,7 +222,8 @@ def read(tables: Tables) -> Run:
     rows = {str(name): np.asarray(index) for name, index in by_rewarder.items()}
     find_response, find_side = _response_finder(keys, responses), _side_finder(tables.pairs)
     pairs = pd.Index(tables.pairs["pair"])
-    judgements, named = _with_policies(tables.judgements)
+    judgements = _as_categories(tables.judgements)
+    named = [str(group).split(",") for group in judgements["policies"].cat.categories]
     judged = _judged(judgements, rows, names, "question", questions, *find_response)
     right = np.zeros(len(responses), dtype=bool)
     right[response] = (frame["correct"] >= RIGHT_FROM) & (frame["outcome"] == "parsed")
@@ -235,18 +236,10 @@ def read(tables: Tables) -> Run:
         pools,
         judged,
         _judged(judgements, rows, names, "pair", pairs, *find_side),
-        rows,
+        {name: _as_slice(index) for name, index in rows.items()},
         names,
         {policy: np.array([*(policy in group for group in named), True]) for policy in pools},
     )
-
-
-def _with_policies(judgements: pd.DataFrame) -> tuple[pd.DataFrame, list[list[str]]]:
-    """Return judgements with `policies` as codes, −1 for all, and the policies of each code."""
-    if "policies" not in judgements:
-        return judgements.assign(policies=-1), []
-    codes, named = pd.factorize(judgements["policies"])
-    return judgements.assign(policies=codes), [str(names).split(",") for names in named]
 
 
 def _check_unique(tables: Tables) -> None:
@@ -364,6 +357,15 @@ def _side_finder(pairs: pd.DataFrame) -> tuple[Index, Finder]:
     return texts, find
 
 
+def _as_categories(judgements: pd.DataFrame) -> pd.DataFrame:
+    """Return judgements with names as categories, and with `policies`, missing for all of them."""
+    if "policies" not in judgements:
+        missing = np.full(len(judgements), -1, dtype=np.int8)
+        judgements = judgements.assign(policies=pd.Categorical.from_codes(missing, pd.Index([""])))
+    named = ("item", "first", "second", "outcome", "policies")
+    return judgements.astype(dict.fromkeys(named, "category"))
+
+
 def _judged(
     table: pd.DataFrame,
     rows: dict[str, Ints],
@@ -374,37 +376,39 @@ def _judged(
     find: Finder,
 ) -> dict[str, Judged]:
     """Return the judgements by rewarder, without those on unknown items or texts."""
-    codes = [_codes(table["item"], items), *(_codes(table[c], texts) for c in ("first", "second"))]
-    others = (table["second"].isna(), table["vote"], table["policies"])
-    columns = (*codes, *(column.to_numpy() for column in others))
-    outcomes = _codes(table["outcome"], pd.Index(OUTCOMES)).astype(np.int8)
+    known = {"item": items, "first": texts, "second": texts, "outcome": pd.Index(OUTCOMES)}
+    *places, outcome = (
+        np.append(index.get_indexer(table[name].cat.categories), -1)
+        for name, index in known.items()
+    )
+    *codes, outcomes, policies = (table[n].cat.codes.to_numpy() for n in (*known, "policies"))
+    columns = (*codes, table["vote"].to_numpy(), policies)
     of_kind = np.asarray(table["item_kind"] == kind, dtype=bool)
     scores = table["score"].to_numpy(dtype=float, na_value=np.nan)
     judged: dict[str, Judged] = {}
     previous: list[NDArray[Any]] = []
-    for name in names:
-        index = rows.get(name, np.array([], dtype=np.int64))
-        index = index[of_kind[index]]
+    for rewarder in names:
+        own = rows.get(rewarder, np.array([], dtype=np.int64))
+        index = _as_slice(own[of_kind[own]])
         located = [column[index] for column in columns]
         if not previous or not all(map(np.array_equal, located, previous)):
             previous = located
-            item, first, second, no_second, vote, policies = located
+            item, first, second = (p[c] for p, c in zip(places, located[:3], strict=True))
             first, second = find(item, first), find(item, second)
-            keep = (item >= 0) & (first >= 0) & ((second >= 0) | no_second)
-            vote, policies = vote.astype(np.int64)[keep], policies.astype(np.int64)[keep]
-            item, first, second = (column[keep] for column in (item, first, second))
-        given = outcomes[index][keep], scores[index][keep]
-        judged[name] = Judged(item, first, second, vote, *given, policies)
+            found = (item >= 0) & (first >= 0) & ((second >= 0) | (located[2] < 0))
+            keep = slice(None) if found.all() else found
+            item, first, second, vote, counts = (
+                column[keep].astype(np.int64) for column in (item, first, second, *located[3:])
+            )
+        given = outcome[outcomes[index]][keep].astype(np.int8), scores[index][keep]
+        judged[rewarder] = Judged(item, first, second, vote, *given, counts)
     return judged
 
 
-def _codes(column: "pd.Series[Any]", known: Index) -> Ints:
-    """Return the places of the values of a column among known ones; −1 for others."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        codes, values = column.cat.codes.to_numpy(), column.cat.categories
-    else:
-        codes, values = pd.factorize(column)
-    return np.append(known.get_indexer(pd.Index(values)), -1)[codes]
+def _as_slice(rows: Ints) -> Ints | slice:
+    """Return rows that follow each other as a slice, which copies nothing."""
+    together = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+    return slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
 
 
 def is_about(run: Run, located: Located, judged: Judged) -> Bools:

@@ -29,9 +29,11 @@ def chosen_by_gold(first: Ints, second: Ints, right: Bools, question: Ints) -> b
     Blind to the gold, these have the share that they have among all pairs of responses of a
     question. `right` and `question`: of each response.
     """
+    first, second = first[second >= 0], second[second >= 0]
+    if not len(first):
+        return False
     size, correct = np.bincount(question), np.bincount(question, weights=right)
     within = 1 - correct * (size - correct) / np.maximum(size * (size - 1) / 2, 1)
-    first, second = first[second >= 0], second[second >= 0]
     expected = within[question[first]].sum()
     return bool(expected >= EXPECTED and (right[first] == right[second]).sum() < LEAST * expected)
 
@@ -72,7 +74,7 @@ def as_pairs(tables: Tables, rewarders: Sequence[str]) -> Tables:
     together = pd.concat([tables.pairs, new], ignore_index=True)
     return replace(
         tables,
-        judgements=pd.concat([judged[~own], moved], ignore_index=True),
+        judgements=pd.concat([judged[~own], moved]),
         pairs=together.fillna({k: v for k, v in PAIR_EXTRAS.items() if k in together}),
         meta={**tables.meta, "read_as_pairs": tuple(rewarders)},
     )

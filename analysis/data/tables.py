@@ -58,7 +58,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     # shown, first the chosen one of a listwise judgement; outcome: first | second | tie |
     # scored | chosen | unparsed | error. The optional column policies names those, separated by
     # commas, on whose candidates a list or a tournament's match was asked for; where it is missing
-    # a judgement counts for every policy that has the responses
+    # a judgement counts for every policy that has the responses. The index of a run's table is the
+    # key of the judgement
     "judgements": (
         "rewarder",
         "item_kind",

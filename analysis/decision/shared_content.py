@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse import csgraph
 
 from bon.analysis.data.arrays import SAMPLED
 from bon.analysis.results import Results
@@ -58,5 +57,7 @@ def blocks(runs: Iterable[tuple[str, Results]]) -> dict[Task, int]:
                 "(`from:` in the experiment file)",
             )
         linked[i, j] = first == second or questions > 0
+    from scipy.sparse import csgraph  # slow to import, and few compare studies
+
     numbers = csgraph.connected_components(linked, directed=False)[1]
     return dict(zip(tasks, numbers.tolist(), strict=True))

@@ -20,13 +20,12 @@ ON_PAIRS = ("random", "longest")
 
 
 def baseline_replays(setting: Setting) -> list[Replay]:
-    """Replay every baseline at every n; those of log-probabilities only where they are known."""
+    """Replay every baseline; those of log-probabilities only where they are known."""
     pool, trial = setting.pool, setting.trial
-    correct = trial.gold
-    ns = tuple(range(1, pool.size + 1))
+    correct, ns = trial.gold, trial.ns
 
     def replay(name: str, values: Floats) -> Replay:
-        grid = np.broadcast_to(values, (len(correct), pool.size))
+        grid = np.broadcast_to(values, (len(correct), len(ns)))
         return setting.replay(name, "baseline", Replayed(ns, grid, None))
 
     # There is one vote per pool, so it can afford more random subsets than a rewarder.
@@ -43,6 +42,6 @@ def baseline_replays(setting: Setting) -> list[Replay]:
         ("logprob", pool.mean_logprob),
     ):
         if np.isfinite(scores).any():
-            replays.append(replay(name, subsets.best_of_n(scores, correct)))
-    replays.append(replay("oracle", subsets.pass_at_n(correct)))
+            replays.append(replay(name, subsets.best_of_n(scores, correct, ns)))
+    replays.append(replay("oracle", subsets.pass_at_n(correct, ns)))
     return replays

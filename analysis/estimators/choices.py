@@ -1,6 +1,6 @@
 """Best-of-N results from replays: curves, gains, slices, with shared bootstrap draws."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
@@ -15,6 +15,7 @@ from bon.analysis.estimators.resampling import (
     folds_of,
     from_draws,
     nothing,
+    quantiles,
     wilson,
 )
 from bon.analysis.results import (
@@ -32,6 +33,8 @@ from bon.analysis.results import (
 from bon.choosing.opinion import Bools, Floats
 
 METHOD = "questions"
+AT_ONCE = 4_000_000
+"""Means in memory at once: columns times draws."""
 FOLDS = 50
 """Folds of questions, on which a rewarder that was picked on the others is measured."""
 
@@ -84,10 +87,10 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     """Return one result per replay; `headline`: (rewarder, rule) pairs that represent rewarders."""
     slices = _slices(s, headline)
     random, majority = s.baselines["random"], s.baselines["majority"]
-    values = np.array([r.mean(s.n) for r in s.replays])
     q, level = len(s.pool.correct), s.options.level
     sizes = [_sample_size(r, s.n) for r in s.replays]
     by_question = np.stack([r.at(s.n) for r in s.replays], axis=1)
+    values = by_question.mean(axis=0)
 
     def differences(base: int, part: Floats, heads: Floats32, n: int | list[int]) -> list[Estimate]:
         change = part - part[:, [base]]
@@ -104,7 +107,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     to_vote = differences(majority, by_question, s.heads, sizes)
     by_fold = _folds(s.pool).T @ by_question
     results = []
-    for k, replay in enumerate(s.replays):
+    for k, (replay, (curve, falls)) in enumerate(zip(s.replays, _curves(s), strict=True)):
         key = (replay.rewarder, replay.rule)
         results.append(
             BestOfN(
@@ -117,7 +120,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 right_by_fold=tuple(by_fold[:, k].round(6).tolist())
                 if key in headline or replay.rule == "baseline"
                 else (),
-                curve=_curve(s, replay),
+                curve=curve,
                 exact=replay.exact,
                 scale=replay.scale,
                 unit=replay.unit,
@@ -127,7 +130,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 versus_majority=to_vote[k],
                 verdict_versus_majority=_verdict(to_vote[k], k == majority),
                 slices=tuple(slices.get(k, ())),
-                over_optimised=_falls(s, replay),
+                over_optimised=falls,
                 undecided=wilson(
                     replay.undecided * replay.num_judged, replay.num_judged, level, "judgements"
                 )
@@ -146,15 +149,25 @@ def _folds(pool: Pool) -> Floats:
     return np.eye(FOLDS)[folds_of(names, FOLDS)]
 
 
-def _curve(s: Study, replay: Replay) -> tuple[CurvePoint, ...]:
-    """Accuracy at every n."""
-    sizes = [_sample_size(replay, n) for n in replay.ns]
-    draws = s.draws.means(replay.values)
-    accuracies = _accuracies(replay.means, draws, sizes, s.options.level, s.draws.units)
-    return tuple(
-        CurvePoint(n=n, accuracy=accuracy, estimated=replay.estimated.get(n))
-        for n, accuracy in zip(replay.ns, accuracies, strict=True)
-    )
+def _curves(s: Study) -> Iterator[tuple[tuple[CurvePoint, ...], bool]]:
+    """Yield for each replay its accuracy at every n, and whether it falls."""
+    width = max(len(replay.ns) for replay in s.replays) * s.draws.counts.shape[1]
+    step = max(1, AT_ONCE // width)
+    for start in range(0, len(s.replays), step):
+        part = s.replays[start : start + step]
+        points = [(replay, n) for replay in part for n in replay.ns]
+        sizes = [_sample_size(replay, n) for replay, n in points]
+        means = np.concatenate([replay.means for replay in part])
+        draws = s.draws.means(np.concatenate([replay.values for replay in part], axis=1))
+        accuracies = _accuracies(means, draws, sizes, s.options.level, s.draws.units)
+        curve = [
+            CurvePoint(n=n, accuracy=accuracy, estimated=replay.estimated.get(n))
+            for (replay, n), accuracy in zip(points, accuracies, strict=True)
+        ]
+        end = 0
+        for replay in part:
+            own, end = slice(end, end + len(replay.ns)), end + len(replay.ns)
+            yield tuple(curve[own]), _falls(s, replay, draws[own])
 
 
 def _accuracies(
@@ -209,24 +222,20 @@ def _verdict(difference: Estimate, is_majority: bool) -> VersusMajority:
     return "unclear"
 
 
-def _falls(s: Study, replay: Replay) -> bool:
-    """Whether accuracy at the headline n is below that at the best smaller n, with its interval."""
+def _falls(s: Study, replay: Replay, draws: Floats32) -> bool:
+    """Whether accuracy at the headline n is below that at the best smaller n, with its interval.
+
+    `draws` (len(ns), B): of the accuracy at every n.
+    """
     ns = [n for n in replay.comparable(s.n) if n <= s.n]
     means = np.array([replay.mean(n) for n in ns])
     peak = ns[int(np.argmax(means > means.max() - 1e-12))]
     if peak == s.n:
         return False
-    change = (replay.at(s.n) - replay.at(peak))[:, None]
-    draws, level = s.draws.means(change), s.options.level
-    (fall,) = from_draws(
-        change.mean(axis=0), draws, len(change), METHOD, level, proportion=False,
-        units=s.draws.units,
-    )  # fmt: skip
-    return fall.high is not None and fall.high < 0
-
-
-def _mean(s: Study, values: Floats) -> Estimate:
-    return _means(s, values[:, None])[0]
+    last, best = replay.ns.index(s.n), replay.ns.index(peak)
+    units = s.draws.units or len(replay.values)
+    _, (high,) = quantiles(draws[last] - draws[best], s.options.level, units)
+    return bool(high < 0)
 
 
 def _means(s: Study, values: Floats) -> list[Estimate]:
@@ -260,8 +269,10 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
             accuracy=accuracy,
             unparsed=wilson(float(pool.unparsed[:, i].sum()), q, level),
         )
-        for i, accuracy in enumerate(_means(s, pool.correct)[: len(labels)])
+        for i, accuracy in enumerate(_means(s, pool.correct[:, : len(labels)]))
     )
+    lost = np.stack([pool.unparsed.mean(axis=1), pool.errors.mean(axis=1)], axis=1)
+    unparsed, errors = _means(s, lost)
     num_correct = np.bincount(pool.right.sum(axis=1), minlength=m + 1)
     return PolicyResult(
         policy=pool.policy,
@@ -275,8 +286,8 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         pass_at_1_without_leaks=without["random"],
         majority_without_leaks=without["majority"],
         oracle_without_leaks=without["oracle"],
-        unparsed=_mean(s, pool.unparsed.mean(axis=1)),
-        errors=_mean(s, pool.errors.mean(axis=1)),
+        unparsed=unparsed,
+        errors=errors,
         unanimous=wilson(float(same.sum()), q, level),
         correct_per_question=tuple(int(k) for k in num_correct),
         files=files,

@@ -52,9 +52,11 @@ def _curves(
     values: dict[str, Floats] = {}
     for name, o in opinions.items():
         assert o.scores is not None
-        values[name] = best_of_n(o.scores, pool.correct)[:, ns - 1]
+        values[name] = best_of_n(o.scores, pool.correct, ns.tolist())
+    voted = draws.means(votes).astype(float)
     for name, v in {**values, "majority": votes}.items():
-        yield _curve(pool.policy, name, ns, v, votes, draws, options.level)
+        gains = v.mean(axis=0) - votes.mean(axis=0)
+        yield _curve(pool.policy, name, ns, v, gains, voted, draws, options.level)
 
 
 def _curve(
@@ -62,18 +64,20 @@ def _curve(
     name: str,
     ns: Ints,
     values: Floats,
-    votes: Floats,
+    gains: Floats,
+    voted: Floats,
     draws: Draws,
     level: float,
 ) -> DepthCurve:
-    """Return the curve of values (Q, N) at `ns` (N)."""
+    """Return the curve of values (Q, N) at `ns` (N), with gains (N) over votes drawn (N, B)."""
     means, drawn = values.mean(axis=0), draws.means(values).astype(float)
     accuracies = from_draws(means, drawn, len(values), METHOD, level)
     peak, most = peak_of(ns, means, drawn, level, len(values))
-    change = (values[:, -1] - values[:, list(ns).index(int(peak.value or 1))])[:, None]
-    fall = _difference(change, draws, level)
-    behind = [(_difference((v - w)[:, None], draws, level).high or 0) < 0
-              for v, w in zip(values.T, votes.T, strict=True)]  # fmt: skip
+    top = list(ns).index(int(peak.value or 1))
+    changes = np.append(gains, means[-1] - means[top])
+    changed = np.vstack([drawn - voted, drawn[-1] - drawn[top]])
+    *over_vote, fall = from_draws(changes, changed, len(values), METHOD, level, proportion=False)
+    behind = [(gain.high or 0) < 0 for gain in over_vote]
     below = next((int(n) for k, n in enumerate(ns) if all(behind[k:])), None)
     return DepthCurve(
         policy=policy,
@@ -111,11 +115,6 @@ def peak_of(
     peak = estimate(value, min([*possible, value]), max([*possible, value]), questions, METHOD)
     most_n = int(peak.high or value)
     return peak, None if most_n == ns[-1] else most_n
-
-
-def _difference(change: Floats, draws: Draws, level: float) -> Estimate:
-    means = change.mean(axis=0)
-    return from_draws(means, draws.means(change), len(change), METHOD, level, proportion=False)[0]
 
 
 def _sentence(

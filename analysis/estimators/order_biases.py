@@ -39,7 +39,7 @@ def order_biases(judged: Judged, draws: Draws, level: float) -> OrderBiases:
     question = names // (size * size)
 
     def ratio(num: Floats, den: Floats, question: Ints, share: bool) -> Estimate | None:
-        questions = draws.counts.shape[1]
+        questions = len(draws.counts)
         columns = [np.bincount(question, x, questions) for x in (num, den)]
         sums = np.stack(columns, axis=1).astype(float)
         if not sums[:, 1].sum():

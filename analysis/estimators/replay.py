@@ -1,4 +1,4 @@
-"""Replay of every selection rule that the judgements allow, at every n they allow.
+"""Replay of every selection rule that the judgements allow, at the n of `Trial.ns` they allow.
 
 A question whose candidates are all correct or all wrong needs no judgement: no choice changes its
 accuracy. Any other missing judgement makes a rule unsupported, unless the judged questions are a
@@ -173,7 +173,7 @@ class Setting:
     @cached_property
     def _oracle(self) -> Floats:
         """Chance that one of n candidates is correct (Q)."""
-        return np.asarray(subsets.pass_at_n(self.pool.correct)[:, self.trial.n - 1])
+        return subsets.pass_at_n(self.pool.correct, (self.trial.n,))[:, 0]
 
     def replay(self, rewarder: str, rule: str, replayed: Replayed, **details: Any) -> Replay:
         """Label a replayed rule with the rewarder."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bon.core.records import Judgement, Question
+from bon.core.records import Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,23 +78,24 @@ def build_views(
     data: Tables | Run,
     questions: Mapping[str, Question],
     text: Callable[[str], str],
-    judgements: Callable[[str], Mapping[str, Iterable[Judgement]]] | None = None,
+    rationales: Callable[[str], Mapping[str, str]] = lambda _question: {},
     picks: Picks | None = None,
 ) -> Iterator[QuestionView]:
     """Yield a view of every question of a run's tables (or arrays), in their order.
 
     `questions`: by key; one that is missing is shown by its id alone. `text`: the text of a text
-    key. `judgements`: of a question, by policy, for their rationales. `picks`: the choices; by
-    default the best score.
+    key. `rationales`: of a question's judgements, by their key in the table's index. `picks`: the
+    choices; by default the best score.
     """
     from bon.analysis.data.arrays import Run, read
 
     run = data if isinstance(data, Run) else read(data)
     pools, scores = _pools(run.tables.candidates, text), _scores(run)
+    judgements = _judgements(run.tables.judgements)
     for row in run.tables.questions.to_dict("records"):
         key = str(row["question"])
         question = questions.get(key)
-        judged = judgements(key) if judgements else {}
+        judged = judgements.get(key, [])
         own = pools.get(key, {})
         yield QuestionView(
             key=key,
@@ -107,7 +108,7 @@ def build_views(
             leaked=bool(row["leaked"]),
             images=tuple(i.path for i in question.images) if question else (),
             candidates=tuple(view for pool in own.values() for _, view in pool),
-            choices=tuple(_choices(key, own, scores, judged, picks)),
+            choices=tuple(_choices(key, own, scores, judged, rationales(key), picks)),
         )
 
 
@@ -125,6 +126,23 @@ def _pools(candidates: pd.DataFrame, text: Callable[[str], str]) -> dict[str, Po
         )  # fmt: skip
         pools[row["question"]][row["policy"]].append((row["text_key"], view))
     return pools
+
+
+def _judgements(table: pd.DataFrame) -> dict[str, list[tuple[Any, ...]]]:
+    """Judgements of candidates by question: key, rewarder, first, second, outcome, score, policies.
+
+    The last are those that it counts for, separated by commas; none: all.
+    """
+    names = ("item", "rewarder", "first", "second", "outcome")
+    table = table[table["item_kind"] == "question"]
+    columns = [table[name].to_numpy(dtype=object) for name in names]
+    columns.append(table["score"].to_numpy(dtype=float, na_value=np.nan).astype(object))
+    policies = table.get("policies")
+    columns.append(np.full(len(table), "") if policies is None else policies.to_numpy(dtype=object))
+    by_question: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for key, item, *row in zip(table.index, *columns, strict=True):
+        by_question[item].append((key, *row))
+    return by_question
 
 
 Scores = dict[tuple[str, str], dict[str, dict[str, float]]]
@@ -153,34 +171,28 @@ def _choices(
     key: str,
     pools: Pools,
     scores: Scores,
-    judgements: Mapping[str, Iterable[Judgement]],
+    judgements: list[tuple[Any, ...]],
+    rationales: Mapping[str, str],
     picks: Picks | None,
 ) -> Iterator[ChoiceView]:
     """Yield what every rewarder chose among the candidates of every policy."""
     for policy, pool in pools.items():
         indexes = [view.index for _, view in pool]
         index_of = {text: view.index for text, view in reversed(pool)}  # the first copy
-        by_rewarder = defaultdict(list)
-        for judgement in judgements.get(policy, ()):
-            by_rewarder[judgement.rewarder].append(judgement)
+        shown: dict[str, list[Judged]] = defaultdict(list)
+        for number, rewarder, first, second, outcome, score, policies in judgements:
+            counts = not _text(policies) or policy in policies.split(",")
+            if counts and first in index_of and (_text(second) or first) in index_of:
+                sides, known = (index_of[first], index_of.get(_text(second))), np.isfinite(score)
+                judged = *sides, outcome, score if known else None, rationales.get(number, "")
+                shown[rewarder].append(judged)
         for rewarder, by_text in scores.get((policy, key), {}).items():
             values = tuple(by_text.get(text) for text, _ in pool)
             picked = picks.get((policy, key, rewarder)) if picks else None
             if picked is None:
                 best = max(v for v in values if v is not None)
                 picked = [i for i, v in zip(indexes, values, strict=True) if v == best]
-            shown = tuple(
-                (
-                    index_of[j.first],
-                    index_of.get(j.second or ""),
-                    j.outcome,
-                    j.score,
-                    j.text or j.error,
-                )
-                for j in by_rewarder[rewarder]
-                if j.first in index_of and (j.second is None or j.second in index_of)
-            )
-            yield ChoiceView(rewarder, policy, tuple(picked), values, shown)
+            yield ChoiceView(rewarder, policy, tuple(picked), values, tuple(shown[rewarder]))
 
 
 def _text(value: object) -> str:

@@ -94,22 +94,29 @@ def posterior(
     """
     n = len(x)
     design = np.ones((n, 1)) if covariates is None else np.column_stack([np.ones(n), covariates])
-    rotation, level, code = _directions(tuple(bases), design.tobytes())
+    fixed, shared, level, code = _directions(tuple(bases), design.tobytes())
     units = [max(float(np.std(v, ddof=1)), 1e-12) for v in (x, y)]
     vx, vy = (float(np.clip(e / u**2, 1e-6, 4)) for e, u in zip(errors, units, strict=True))
-    a, b = rotation @ (x / units[0]), rotation @ (y / units[1])
-    sums = [np.bincount(code, w).tolist() for w in (np.ones(len(a)), a * a, b * b, a * b)]
+    a, b = (v - (fixed @ v) @ fixed for v in (x / units[0], y / units[1]))
+    total = np.array([n - len(fixed), a @ a, b @ b, a @ b])
+    a, b = shared @ a, shared @ b
+    sums = np.array([np.bincount(code, w) for w in (np.ones(len(a)), a * a, b * b, a * b)])
+    alone = total - sums.sum(axis=1)  # differences within base models
+    if alone[0]:
+        level, sums = np.append(level, 0), np.column_stack([sums, alone])
     sx, sy = DEVIATIONS[:, None], DEVIATIONS[None, :]
     r = CORRELATIONS[len(CORRELATIONS) // 2 :, None, None]  # r and −r share all but one term
     logs = []
-    for share in SHARES if (level != 1).any() else SHARES[:1]:
+    for share in SHARES if len(set(bases)) < n else SHARES[:1]:
         even, odd = np.zeros((2, len(r), len(sx), len(sx)))
-        parts = zip((1 - share + share * level).tolist(), *sums, strict=True)
-        for scale, count, xx, yy, xy in parts if share else [(1.0, *map(sum, sums))]:
+        parts = zip(1 - share + share * level, *sums, strict=True)
+        for scale, count, xx, yy, xy in parts if share else [(1.0, *total)]:
             cx, cy, cxy = scale * sx**2 + vx, scale * sy**2 + vy, scale * sx * sy
             det = cx * cy - r**2 * cxy**2
-            even += count * np.log(det) + (cy * xx + cx * yy) / det
-            odd += 2 * xy * cxy / det
+            even += count * np.log(det)
+            np.divide(1, det, out=det)
+            even += (cy * xx + cx * yy) * det
+            odd += 2 * xy * cxy * det
         odd *= r
         logs.append(-0.5 * np.concatenate([(even + odd)[:0:-1], even - odd]))
     top, weight = max(float(log.max()) for log in logs), np.zeros_like(logs[0])
@@ -127,19 +134,21 @@ def posterior(
 
 
 @lru_cache(maxsize=64)
-def _directions(bases: tuple[object, ...], design: bytes) -> tuple[Floats, Floats, Ints]:
-    """Return independent directions (D, n) off the design, the values of D eigenvalues, and codes.
+def _directions(bases: tuple[object, ...], design: bytes) -> tuple[Floats, Floats, Floats, Ints]:
+    """Return directions of the design (k, n), those off it in which base models differ (D, n).
 
-    The covariance along one is 1 − s + s · its eigenvalue of FFᵀ. Studies of one design share them.
+    Also the different eigenvalues of FFᵀ along the latter, and codes of them (D): the covariance
+    is 1 − s + s · eigenvalue, and along all other directions 1 − s. Studies of one design share
+    them.
     """
     n = len(bases)
-    columns = np.frombuffer(design).reshape(n, -1)
-    labels = np.asarray(bases, object)
-    same = np.equal.outer(labels, labels).astype(float)
-    basis = np.linalg.svd(columns)[0]
-    rest = basis[:, np.linalg.matrix_rank(columns) :].T
-    if same.sum() == n:
-        return rest, np.ones(1), np.zeros(len(rest), dtype=np.int64)
-    values, vectors = np.linalg.eigh(rest @ same @ rest.T)
-    level, code = np.unique(np.round(values, 9), return_inverse=True)
-    return vectors.T @ rest, level, code
+    fixed, size, _ = np.linalg.svd(np.frombuffer(design).reshape(n, -1), full_matrices=False)
+    fixed = fixed[:, size > 1e-10 * size[0]].T
+    names = list(dict.fromkeys(bases))
+    member = np.eye(len(names))[[names.index(base) for base in bases]]
+    if len(names) == n:
+        member = member[:, :0]
+    shared, values, _ = np.linalg.svd(member - fixed.T @ (fixed @ member), full_matrices=False)
+    known = values > 1e-5
+    level, code = np.unique(np.round(values[known] ** 2, 9), return_inverse=True)
+    return fixed, shared.T[known], level, code

@@ -234,9 +234,7 @@ SHIPPED = (
         "highest score; ties shared",
         _highest,
         lambda opinion, trial: Replayed(
-            tuple(range(1, opinion.candidates.size + 1)),
-            best_of_n(_scores(opinion), trial.gold),
-            None,
+            trial.ns, best_of_n(_scores(opinion), trial.gold, trial.ns), None
         ),
         rank=1,
     ),

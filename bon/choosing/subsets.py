@@ -1,8 +1,9 @@
 """Expected accuracy of a choice among n of M candidates, for every n at once.
 
 Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: its
-credit from 0 to 1, or any indicator. Results are (Q, N), column n − 1 for n, averages over all
-C(M, n) subsets of n candidates (uniform, without replacement) and over ties.
+credit from 0 to 1, or any indicator. Results are (Q, N), a column for each of `ns`, by default
+1 to M: averages over all C(M, n) subsets of n candidates (uniform, without replacement) and over
+ties.
 
 Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2021 (arXiv
 2112.09332) with the weights of tied candidates added up.
@@ -36,12 +37,12 @@ def position_weights(size: int) -> Floats:
     return weights
 
 
-def pass_at_n(correct: Floats) -> Floats:
+def pass_at_n(correct: Floats, ns: Sequence[int] | None = None) -> Floats:
     """(Q, N): expected highest credit among n candidates; of right and wrong ones, pass@n."""
-    return best_of_n(correct, correct)
+    return best_of_n(correct, correct, ns)
 
 
-def best_of_n(scores: Floats, gold: Floats) -> Floats:
+def best_of_n(scores: Floats, gold: Floats, ns: Sequence[int] | None = None) -> Floats:
     """(Q, N): gold of the highest score of n, ties shared; a missing score is lowest."""
     filled = np.where(np.isnan(scores), -np.inf, scores)
     order = np.argsort(filled, axis=1)
@@ -53,7 +54,8 @@ def best_of_n(scores: Floats, gold: Floats) -> Floats:
         group = new.cumsum().reshape(new.shape) - 1
         count = np.bincount(group.ravel())
         value = (np.bincount(group.ravel(), value.ravel()) / count)[group]
-    return value @ position_weights(scores.shape[1]).T
+    weights = position_weights(scores.shape[1])
+    return value @ (weights if ns is None else weights[np.array(ns) - 1]).T
 
 
 # ------------------------------------------------------------------ over all subsets

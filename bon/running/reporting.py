@@ -11,7 +11,6 @@ from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness, 
 from bon.core.console import say, show_listing
 from bon.core.errors import BonError, Incomplete, some
 from bon.core.files import write_atomic
-from bon.core.records import Judgement
 from bon.core.validation import validate
 from bon.experiment.cards import Loaded
 from bon.experiment.config import AnalysisConfig, PolicyCard
@@ -22,7 +21,6 @@ from bon.storage.store import Store
 from bon.work.completeness import completeness
 from bon.work.setup import Setup, options, prepare
 from bon.work.stored_models import with_stored_specs
-from bon.work.units import judgements_on
 
 if TYPE_CHECKING:
     from bon.analysis.data.arrays import Run
@@ -261,17 +259,13 @@ def question_views(
 
     texts = dict(store.query("SELECT text_key, text FROM candidates"))
     questions = {question.key: question for question in store.questions()}
+    specs = [rewarder.spec for rewarder in setup.rewarders]
+    replies = (
+        "SELECT key, CASE text WHEN '' THEN error ELSE text END FROM judgements "
+        f"WHERE spec IN ({', '.join('?' * len(specs))}) AND item = ?"
+    )
 
-    def judgements(key: str) -> dict[str, list[Judgement]]:
-        stored = [(r, store.judgements(r.spec, key)) for r in setup.rewarders]
-        return {
-            policy.card.name: [
-                row
-                for rewarder, rows in stored
-                for row in judgements_on(setup, rows, rewarder, questions[key], pool)
-            ]
-            for policy in setup.policies
-            for pool in [store.candidates(policy.spec, key, policy.card.n)]
-        }
+    def rationales(question: str) -> dict[str, str]:
+        return dict(store.query(replies, (*specs, question)))
 
-    return build_views(arrays, questions, texts.__getitem__, judgements, picks)
+    return build_views(arrays, questions, texts.__getitem__, rationales, picks)

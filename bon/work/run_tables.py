@@ -1,12 +1,13 @@
 """Build the analysis tables from a run's store under the current settings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
@@ -15,6 +16,7 @@ from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
 from bon.core.errors import UNANSWERED
 from bon.core.keys import text_key
+from bon.core.records import PreferencePair, Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, RewarderCard
@@ -47,14 +49,14 @@ def run_tables(setup: Setup, store: Store) -> Tables:
     surplus votes.
     """
     state = store.state  # before the rows, which a driver may add to
-    questions = _questions(store)
-    candidates = _candidates(setup, store)
-    pairs = _pairs(store)
+    asked = {question.key: question for question in store.questions()}
+    candidates = _candidates(setup, store, asked)
+    pairs, solutions = _pairs(store)
     return Tables(
-        questions=questions,
+        questions=_questions(store, asked),
         candidates=candidates,
         pairs=pairs,
-        judgements=_judgements(setup, store, candidates),
+        judgements=_judgements(setup, store, asked, candidates, pairs, solutions),
         rewarders=_rewarders(setup),
         meta={**_meta(setup, store), "state": state},
     ).check()
@@ -70,25 +72,29 @@ def deep_tables(setup: Setup, store: Store) -> Tables | None:
         replace(p, card=p.card.model_copy(update={"n": max(p.card.n, deep.n)})) for p in policies
     )
     rewarders = tuple(filter(setup.is_deep, setup.rewarders))
-    tables = run_tables(
-        replace(setup, policies=tuple(deepened), rewarders=rewarders, ensembles=()), store
-    )
+    setup = replace(setup, policies=tuple(deepened), rewarders=rewarders)
     share = min(deep.share, subset)
-    keys = [key for key in tables.questions["question"] if drawn(key, share)]
-    return replace(
-        tables,
-        questions=tables.questions[tables.questions["question"].isin(keys)],
-        candidates=tables.candidates[tables.candidates["question"].isin(keys)],
-        pairs=tables.pairs.iloc[:0],
-        judgements=tables.judgements[tables.judgements["item"].isin(keys)],
+    asked = {row.key: row for row in store.questions() if drawn(row.key, share)}
+    candidates, pairs = _candidates(setup, store, asked), _frame("pairs", [])
+    return Tables(
+        questions=_questions(store, asked),
+        candidates=candidates,
+        pairs=pairs,
+        judgements=_judgements(setup, store, asked, candidates, pairs, {}),
+        rewarders=_rewarders(setup),
         meta={"judging": {"design": setup.experiment.judging.design}},
     )
 
 
-def _questions(store: Store) -> pd.DataFrame:
+_Asked = Mapping[str, Question]
+"""The questions of a table, by key."""
+_RESPONSE = ("question", "text_key")
+
+
+def _questions(store: Store, asked: _Asked) -> pd.DataFrame:
     leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
     rows, clusters = [], []
-    for question in store.questions():
+    for question in asked.values():
         label = (question.key, question.id, question.dataset, question.subject)
         shape = (question.difficulty, len(question.options), question.answer)
         rows.append((*label, *shape, bool(leaked[question.key])))
@@ -97,7 +103,9 @@ def _questions(store: Store) -> pd.DataFrame:
     return frame.assign(cluster=clusters) if any(clusters) else frame
 
 
-def _pairs(store: Store) -> pd.DataFrame:
+def _pairs(store: Store) -> tuple[pd.DataFrame, dict[str, PreferencePair]]:
+    """Return the table, and by key the pairs that stand for solutions with steps."""
+    solutions: dict[str, PreferencePair] = {}
     leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
     rows: list[tuple[Any, ...]] = []
     words: list[tuple[int | None, int | None]] = []
@@ -105,6 +113,7 @@ def _pairs(store: Store) -> pd.DataFrame:
     for benchmark, pair in store.pairs():
         first, second = pair.responses
         if has_steps(pair):
+            solutions[pair.key] = pair
             for key, group in parts_of(pair):
                 label = (key, pair.id, benchmark, group, pair.tag, 0)
                 texts = (text_key(first), NO_RESPONSE, None, None)
@@ -124,11 +133,10 @@ def _pairs(store: Store) -> pd.DataFrame:
     for column, missing in PAIR_EXTRAS.items():
         if any(column in meta for meta in metas):
             frame[column] = [meta.get(column, missing) for meta in metas]
-    return frame
+    return frame, solutions
 
 
-def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
-    asked = {question.key: question for question in store.questions()}
+def _candidates(setup: Setup, store: Store, asked: _Asked) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for policy in setup.policies:
         stored = store.query(
@@ -160,15 +168,22 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
     return frame
 
 
-def _judgements(setup: Setup, store: Store, candidates: pd.DataFrame) -> pd.DataFrame:
-    judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
-    benchmark = {pair.key: name for name, pair in store.pairs()}
-    solutions = {pair.key: pair for _, pair in store.pairs() if has_steps(pair)}
+def _judgements(
+    setup: Setup,
+    store: Store,
+    questions: _Asked,
+    candidates: pd.DataFrame,
+    pairs: pd.DataFrame,
+    solutions: Mapping[str, PreferencePair],
+) -> pd.DataFrame:
+    judged = set(zip(*(candidates[c].to_numpy(object) for c in _RESPONSE), strict=True))
+    benchmarks = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
+    keys: list[str] = []
     rows: list[tuple[Any, ...]] = []
     policies: list[str | None] = []
     design = setup.experiment.judging.design
     apart = [r for r in setup.rewarders if item_judging.depends_on_others(r.card, design)]
-    pools = _pools(setup, store) if apart else {}
+    pools = _pools(setup, store, questions) if apart else {}
     for rewarder in setup.rewarders:
         card, votes = rewarder.card, setup.pair_votes(rewarder)
         asked = _policies_asked(setup, store, rewarder, pools) if rewarder in apart else None
@@ -181,8 +196,8 @@ def _judgements(setup: Setup, store: Store, candidates: pd.DataFrame) -> pd.Data
         ):
             kind, item, first, second, vote = row[:5]
             if kind == "pair":
-                counts = item in benchmark and item_judging.in_protocol(
-                    card.orders, votes[benchmark[item]], item, first, second, vote
+                counts = item in benchmarks and item_judging.in_protocol(
+                    card.orders, votes[benchmarks[item]], item, first, second, vote
                 )
             elif asked is not None:
                 counts = key in asked
@@ -192,6 +207,7 @@ def _judgements(setup: Setup, store: Store, candidates: pd.DataFrame) -> pd.Data
                 ) and all((item, text) in judged for text in (first, second) if text is not None)
             if counts and item in solutions:
                 rows += [(card.name, *one) for one in rows_of(solutions[item], row, text)]
+                keys += [key] * (len(rows) - len(keys))
                 policies += [None] * (len(rows) - len(policies))
             elif counts:
                 if again and row[5] == "scored":
@@ -202,20 +218,21 @@ def _judgements(setup: Setup, store: Store, candidates: pd.DataFrame) -> pd.Data
                     row[5], row[6], pairwise=second is not None, n_listed=n_listed
                 )[:2]
                 rows.append((card.name, *row))
+                keys.append(key)
                 policies.append(asked.get(key) if asked else None)
-    frame = _frame("judgements", rows)
-    return frame.assign(policies=pd.Series(policies, dtype=object)) if any(policies) else frame
+    frame = _frame("judgements", rows).set_axis(keys)
+    return frame.assign(policies=np.array(policies, dtype=object)) if any(policies) else frame
 
 
 _Pool = tuple[str, frozenset[str], EarlyStopping | None]
 """The name of a policy, the texts of its candidates, and the stopping rule on them."""
 
 
-def _pools(setup: Setup, store: Store) -> dict[str, list[_Pool]]:
+def _pools(setup: Setup, store: Store, asked: _Asked) -> dict[str, list[_Pool]]:
     """Return the candidates that a question's comparisons are designed for, by question."""
     judging = setup.experiment.judging
     pools: dict[str, list[_Pool]] = {}
-    for question in store.questions():
+    for question in asked.values():
         for policy in setup.policies:
             rows = store.candidates(policy.spec, question.key, policy.card.n)
             usable = [row for row in rows if row.outcome != "error"]

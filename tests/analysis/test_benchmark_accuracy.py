@@ -98,7 +98,7 @@ def test_draws_of_each_rewarder_are_those_it_has_alone(results, treatment, kinds
     codes = np.random.default_rng(0).choice(kinds, (len(pairs.frame), 4))
     worth = sets.worth_of(codes, treated(*treatment))
     found = sets.axes(pairs, worth)["overall"]
-    counts = pairs.draws.counts.astype(float)
+    counts = pairs.draws.counts.T.astype(float)
     for r in range(4):
         alone = (counts @ worth.num[:, r]) / (counts @ worth.den[:, r])
         assert found.draws[r] == pytest.approx(alone, abs=1e-6)

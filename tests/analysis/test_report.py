@@ -40,7 +40,7 @@ from bon.analysis.results import (
     RuleSupport,
 )
 from bon.analysis.results import phrasing as fmt
-from bon.core.records import ImageRef, Judgement, Question
+from bon.core.records import ImageRef, Question
 from tests.conftest import accessibility_violations
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
@@ -69,21 +69,9 @@ def views(tables):
         )
         for row in tables.questions.to_dict("records")
     }
-    judged = tables.judgements[tables.judgements["item_kind"] == "question"]
-    grouped = {key: frame.to_dict("records") for key, frame in judged.groupby("item")}
-
-    def judgements(key):
-        rows = [
-            Judgement(
-                "", row["rewarder"], "", "question", key, row["first"], row["second"], 0,
-                row["outcome"], row["score"] if row["outcome"] == "scored" else None,
-                text=f"because {HOSTILE}",
-            )
-            for row in grouped.get(key, [])
-        ]  # fmt: skip
-        return dict.fromkeys(tables.candidates["policy"], rows)
-
-    return list(build_views(tables, questions, lambda k: f"Text {k} {HOSTILE}", judgements))
+    said = dict.fromkeys(tables.judgements.index, f"because {HOSTILE}")
+    texts = "Text {} {}".format
+    return list(build_views(tables, questions, lambda k: texts(k, HOSTILE), lambda _: said))
 
 
 @pytest.fixture(scope="module")

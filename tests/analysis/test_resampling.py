@@ -66,12 +66,12 @@ def test_holm_by_hand():
 
 def test_draws_are_bootstrap_means_and_the_same_for_every_column():
     draws = resampling.draw(500, 2000, 0, "questions")
-    assert (draws.counts.sum(axis=1) == 500).all()
+    assert (draws.counts.sum(axis=0) == 500).all()
     values = np.random.default_rng(0).random((500, 2))
     means = draws.means(values)
     assert means.std(axis=1) == pytest.approx(values.std(axis=0) / np.sqrt(500), rel=0.06)
     b = 7
-    by_hand = np.repeat(values[:, 1], draws.counts[b].astype(int)).mean()
+    by_hand = np.repeat(values[:, 1], draws.counts[:, b].astype(int)).mean()
     assert means[1, b] == pytest.approx(by_hand, abs=1e-5)
     again = resampling.draw(500, 2000, 0, "questions")
     assert (again.counts == draws.counts).all()
@@ -82,8 +82,8 @@ def test_clusters_are_drawn_whole_and_within_strata():
     clusters = np.array([0, 0, 1, 2, 3, 4])
     strata = np.array([0, 0, 0, 1, 1, 1])
     draws = resampling.draw_clusters(clusters, strata, 500, 0, "x")
-    assert (draws.counts[:, 0] == draws.counts[:, 1]).all()
-    assert (draws.counts[:, 3:].sum(axis=1) == 3).all()
+    assert (draws.counts[0] == draws.counts[1]).all()
+    assert (draws.counts[3:].sum(axis=0) == 3).all()
 
 
 def test_a_proportion_that_never_moves_still_has_an_interval():
@@ -141,7 +141,7 @@ def test_percentiles_are_numpys_to_the_last_bit(draws, level):
 def test_some_of_the_things_keep_their_draws():
     draws = resampling.draw(30, 50, 0, "questions")
     inside = np.arange(30) % 3 == 0
-    assert np.array_equal(draws.of(inside).counts, draws.counts[:, inside])
+    assert np.array_equal(draws.of(inside).counts, draws.counts[inside])
     assert draws.of(np.arange(30)) is draws
 
 

@@ -120,7 +120,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         run=study_description.run_info(tables),
         options=options,
         protocol=protocol,
-        sources=study_description.sources(tables),
+        sources=tables.meta.get("sources", ()),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging, infos),
         finding=find(

@@ -1,6 +1,6 @@
 """The whole analysis, from a run's tables to its results, in reading order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import TypeVar
 
@@ -52,11 +52,7 @@ T = TypeVar("T")
 Ensembles = dict[str, tuple[str, ...]]
 
 
-def analyse(
-    data: Tables | Run,
-    options: Options | None = None,
-    progress: Callable[[str], None] = lambda _stage: None,
-) -> Results:
+def analyse(data: Tables | Run, options: Options | None = None) -> Results:
     """Compute all results of a run's tables, or of the arrays already read from them.
 
     Pure: the same tables and options give the same results.
@@ -67,21 +63,19 @@ def analyse(
         raise BonError(f"no selection rule {unknown[0]!r}", f"choose among {', '.join(RULES)}")
     run = data if isinstance(data, Run) else read(data)
     with threadpool_limits(1, "blas"):  # more threads cost processor time and save none
-        return _analyse(run, options, progress)
+        return _analyse(run, options)
 
 
-def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Results:
+def _analyse(run: Run, options: Options) -> Results:
     tables, level = run.tables, options.level
     ensembles = _ensembles(run, options)
     draws = _draws(tables, options, "questions")
 
-    progress("best of n")
     policies = _policies(run, draws, ensembles, options)
     studies = [p.study for p in policies]
     labels = tables.meta.get("candidate_labels", {})
     best = [b for p in policies for b in best_of_n(p.study, set(p.rules.items()))]
 
-    progress("reward benchmark")
     benchmarks = _benchmarks(run, ensembles, options)
 
     parts = {}
@@ -90,13 +84,11 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         parts[name] = part, _policies(part, drawn, ensembles, options)
     by_task = _known([task_report(parts, benchmarks, tables.meta.get("tasks", {}), options)])
 
-    progress("correlation")
     measured = measure(run, policies, benchmarks, options)
     correlations = [correlate(m, label, options) for label, m in measured]
     verdicts = verdicts_of(measured, level)
     comparisons = _comparisons(policies, benchmarks, ensembles, options)
 
-    progress("larger studies")
     by_name = {p.study.pool.policy: p for p in policies}
     curves: list[CorrelationByN | None] = []
     for label, m in measured:
@@ -110,7 +102,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         needed(v, len(tables.questions), counted[name]) for name, v in verdicts if v is not None
     )
 
-    progress("summary")
     judging = study_description.judging(run, draws, level)
     protocol = study_description.protocol(run, studies, options)
     overlap = study_description.overlap(tables)
@@ -120,7 +111,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         run=study_description.run_info(tables),
         options=options,
         protocol=protocol,
-        sources=study_description.sources(tables),
+        sources=tables.meta.get("sources", ()),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging, infos),
         finding=find(

@@ -51,7 +51,6 @@ class _Gains:
     greedy: Floats
     sampled: Floats
     seed_error: float
-    num_seeds: int
 
 
 def analyse_uplift(
@@ -132,7 +131,6 @@ def _gains(base: Outcomes, own: Sequence[Outcomes]) -> _Gains:
         ]
 
     greedy = table("greedy")
-    seeds = min(map(len, greedy))
     # Between seeds of one arm: questions are the same, so all of it is training's own noise.
     errors = [rows.mean(axis=1).var(ddof=1) / len(rows) for rows in greedy if len(rows) > 1]
     return _Gains(
@@ -140,7 +138,6 @@ def _gains(base: Outcomes, own: Sequence[Outcomes]) -> _Gains:
         np.stack([rows.mean(axis=0) for rows in greedy], axis=1),
         np.stack([rows.mean(axis=0) for rows in table("sampled")], axis=1),
         float(np.sqrt(np.mean(errors))) if errors else 0.0,
-        seeds,
     )
 
 

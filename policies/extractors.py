@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, get_args
 
 from bon.core.patterns import checked, last_match
 from bon.core.records import Question
+from bon.core.sampling import BARE_ANSWER
 from bon.core.text import REFUSED, is_withheld, option_letters
 from bon.experiment.required_form import VERSION, after_thinking
 from bon.policies.answer_extraction import final_answer, stated_letter
@@ -27,9 +28,6 @@ Extractor = Callable[[str, str, Sequence[str]], str | None]
 EXTRACTOR_VERSIONS = {name: f"{name} {VERSION}" for name in get_args(ExtractorName)}
 """Versions that a run records, `official` for its free answers; they are extracted again when one
 changes."""
-
-
-BARE_ANSWER = 8
 
 _NOT = r"(?:cannot|can['’]?t|can\s+not|could\s?n['’]?t|won['’]?t|will\s+not|am\s+not\s+able\s+to)"
 _DO = (

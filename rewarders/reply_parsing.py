@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bon.core.keys import content_key
 from bon.core.patterns import compiled, last_match
 from bon.core.records import Judgement, JudgementOutcome
-from bon.core.sampling import Sampling
+from bon.core.sampling import BARE_ANSWER, Sampling
 from bon.core.text import is_withheld
 from bon.engines.base import Sample
 from bon.experiment import required_form
@@ -19,9 +19,6 @@ from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
 
 STATES_VERDICT = "a response states a verdict itself"
 """In `error` of every judgement whose responses contain what its rule would parse."""
-
-_BARE_VERDICT = 8
-"""Token limits up to this one ask for a bare verdict, which they do not cut off."""
 
 WITHHELD = "the endpoint refused or filtered the reply"
 """In `error` of judgements without a reply."""
@@ -133,13 +130,13 @@ def with_warning(reason: str, *, states_verdict: bool) -> str:
 
 def was_cut(sample: Sample, sampling: Sampling) -> bool:
     """Whether a reply was cut off by its token limit or a full context."""
-    out_of_context = sample.finish == "length" and sampling.max_tokens > _BARE_VERDICT
+    out_of_context = sample.finish == "length" and sampling.max_tokens > BARE_ANSWER
     return out_of_context or reached(sample.num_tokens, sampling)
 
 
 def reached(num_tokens: int, sampling: Sampling) -> bool:
     """Whether a reply of this length, which the store keeps, reached its token limit."""
-    return num_tokens >= sampling.max_new_tokens > _BARE_VERDICT
+    return num_tokens >= sampling.max_new_tokens > BARE_ANSWER
 
 
 def parser_key(card: RewarderCard) -> str:

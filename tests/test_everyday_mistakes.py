@@ -117,7 +117,7 @@ def folder(tmp_path_factory) -> Path:
         ("curate draw nowhere --out new", "no run in nowhere"),
         ("curate audit nowhere", "no recipe.yaml -> bon curate draw RUN --out nowhere"),
         ("gate nowhere --min-gain 0", "no results.json -> bon report nowhere"),
-        ("gate nowhere --min-gain 0 --over vote", "pass@1 or majority"),
+        ("gate nowhere --min-gain 0 --over vote", "is not one of 'pass@1', 'majority'"),
         ("compare nowhere nowhere", "no results.json -> bon report nowhere"),
         ("run nothing.yaml", "no file nothing.yaml -> check the path"),
         ("correlate nothing.csv", "nothing.csv"),

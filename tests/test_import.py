@@ -271,8 +271,8 @@ def test_what_is_named_and_not_used_is_one_line(tmp_path, rows, arguments, line)
 
 @pytest.mark.parametrize(("named", "line"), [
     ("item=no", "no column 'no' for item"),
-    ("verdit=v", "no table has the role 'verdit'"),
-    ("annotator=v", "no table has the role 'annotator'"),
+    ("verdit=v", "votes.csv has no role 'verdit'"),
+    ("annotator=v", "votes.csv has no role 'annotator'"),
 ])  # fmt: skip
 def test_a_column_that_calibrate_does_not_use_is_one_line(tmp_path, named, line):
     file = cells(tmp_path / "votes.csv", "item,v,label", "a,1,1", "b,0,1")

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators import resampling
 from bon.analysis.report import write_report
@@ -129,17 +130,15 @@ def pointwise_tables(r: int, q: int, m: int, p: int, seed: int = 0) -> Tables:
 
 
 def large(r: int, q: int, m: int, p: int, draws: int) -> tuple[float, float]:
-    """The whole analysis of a large run, by stage, and its memory; returns seconds, CPU-seconds."""
+    """Read, analyse and report a large run; returns seconds and CPU-seconds of all of it."""
     tables = pointwise_tables(r, q, m, p)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n{r} rewarders, {q} questions, {m} candidates, {p} pairs, {draws} draws")
     print(f"  {len(tables.judgements):,} judgements, {before:.2f} GB before the analysis")
     stages = [("reading", time.perf_counter(), _processor())]
-    results = analyse(
-        tables,
-        Options(draws=draws),
-        progress=lambda stage: stages.append((stage, time.perf_counter(), _processor())),
-    )
+    run = read(tables)
+    stages.append(("analysis", time.perf_counter(), _processor()))
+    results = analyse(run, Options(draws=draws))
     stages.append(("report with plots", time.perf_counter(), _processor()))
     with TemporaryDirectory() as folder:
         report = write_report(results, None, Path(folder) / "report.html").stat().st_size

@@ -4,8 +4,8 @@ Runs add draws of both axes; published numbers have none.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,18 @@ from bon.analysis.results import Estimate, Leaks, Point
 from bon.choosing.opinion import Floats, Ints
 
 MIN_REWARDERS = 3
+RecordT = TypeVar("RecordT")
+
+
+def keep_rows(record: RecordT, rows: Ints) -> RecordT:
+    """Select some of the rewarders of a record; errors are matrices of them."""
+    kept: dict[str, Any] = {}
+    for name, values in vars(record).items():
+        if isinstance(values, tuple) and values and name != "covariate_names":
+            kept[name] = tuple(values[i] for i in rows)
+        elif isinstance(values, np.ndarray):
+            kept[name] = values[np.ix_(rows, rows)] if name.endswith("_errors") else values[rows]
+    return replace(cast(Any, record), **kept)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -41,15 +53,7 @@ class Measured:
 
     def keep(self, rows: Ints) -> "Measured":
         """Select some of the rewarders."""
-        kept: dict[str, Any] = {}
-        for name, values in ((f.name, getattr(self, f.name)) for f in fields(self)):
-            if values is None or name == "covariate_names":
-                continue
-            if isinstance(values, tuple):
-                kept[name] = tuple(values[i] for i in rows) if values else values
-            else:
-                kept[name] = values[rows]
-        return replace(self, **kept)
+        return keep_rows(self, rows)
 
     def complete(self) -> "Measured":
         """Select the rewarders with a number on both axes."""

@@ -43,7 +43,6 @@ Pair = frozenset[str]
 ALL = "all tasks"
 HALVES = 400
 STILL = 1e-6  # accuracies that differ by less are equal: sums by fold are rounded
-UNITS: dict[CostUnit, str] = {"dollars": "dollars", "seconds": "seconds", "calls": "judge calls"}
 
 
 def recommend(

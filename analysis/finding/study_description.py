@@ -16,7 +16,6 @@ from bon.analysis.results import (
     LeakReport,
     Options,
     Orders,
-    Provenance,
     RewarderInfo,
     RewarderProtocol,
     RunInfo,
@@ -27,31 +26,11 @@ from bon.analysis.results.phrasing import names, plural
 
 def run_info(tables: Tables) -> RunInfo:
     """Identify the run from the tables and their `meta`."""
-    meta = tables.meta
-    seed = meta.get("seed")
-    return RunInfo(
-        name=str(meta.get("name", "")),
-        created=str(meta.get("created", "")),
-        state=str(meta.get("state", "")),
-        bon_version=str(meta.get("bon_version", "")),
-        seed=int(seed) if seed is not None else None,
-        downstream=tuple(str(d) for d in pd.unique(tables.questions["dataset"])),
-        benchmarks=tuple(str(b) for b in pd.unique(tables.pairs["benchmark"])),
-        notes=tuple(str(n) for n in meta.get("notes", ())),
-    )
-
-
-def sources(tables: Tables) -> tuple[Provenance, ...]:
-    """List external sources from `meta["sources"]`, mappings with the fields of Provenance."""
-    return tuple(
-        Provenance(
-            kind=str(s.get("kind", "")),
-            name=str(s.get("name", "")),
-            revision=str(s.get("revision") or ""),
-            details={str(k): str(v) for k, v in (s.get("details") or {}).items()},
-        )
-        for s in tables.meta.get("sources", ())
-    )
+    return RunInfo.model_validate({
+        **tables.meta,
+        "downstream": tables.questions["dataset"].unique().tolist(),
+        "benchmarks": tables.pairs["benchmark"].unique().tolist(),
+    })  # fmt: skip
 
 
 def counts(
@@ -172,10 +151,7 @@ def rewarders(
 ) -> tuple[RewarderInfo, ...]:
     """List rewarders as in the run, then ensembles, then baselines."""
     table = run.tables.rewarders
-    handicaps = dict(run.tables.meta.get("handicaps", {}))
-    if "handicap" in table:
-        known = table[table["handicap"].notna()]
-        handicaps.update(dict(zip(known["rewarder"], known["handicap"].astype(str), strict=True)))
+    handicaps = run.tables.meta.get("handicaps", {})
     infos = []
     for row in table.to_dict("records"):
         name = str(row["rewarder"])
@@ -189,7 +165,7 @@ def rewarders(
                 family="" if pd.isna(row["family"]) else str(row["family"]),
                 maker=str(row.get("maker") or ""),
                 size=float(size) if np.isfinite(size) else None,
-                handicap=str(handicaps.get(name, "")),
+                handicap=handicaps.get(name, ""),
                 num_judgements=len(judgements),
                 cost=_total(judgements["cost"]),
                 seconds=seconds,

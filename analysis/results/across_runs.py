@@ -178,14 +178,6 @@ class Reference(Record):
     accuracy: float
 
 
-class Flag(Record):
-    """An inconsistency in a published table."""
-
-    kind: Literal["mixed axis", "overall", "macro"]
-    rows: tuple[str, ...]
-    sentence: str
-
-
 Unit = Literal["percent", "fraction", "scale"]
 
 
@@ -208,5 +200,4 @@ class CorrelationReport(Record):
     agreement: tuple[UpliftCorrelation, ...] = ()
     without_own: tuple[UpliftCorrelation, ...] = ()
     references: tuple[Reference, ...] = ()
-    flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

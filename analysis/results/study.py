@@ -17,7 +17,6 @@ class RunInfo(Record):
     seed: int | None = None
     downstream: tuple[str, ...] = ()
     benchmarks: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class ModelShare(Record):

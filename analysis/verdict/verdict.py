@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from bon.analysis.correlation.paired_accuracies import keep_rows
 from bon.analysis.results import Options
 from bon.analysis.results.verdict import (
     HELD,
@@ -69,18 +70,7 @@ class Axes:
 
     def keep(self, rows: Ints) -> "Axes":
         """Select some of the rewarders."""
-        square = np.ix_(rows, rows)
-        return replace(
-            self,
-            names=tuple(self.names[i] for i in rows),
-            x=self.x[rows],
-            y=self.y[rows],
-            x_errors=None if self.x_errors is None else self.x_errors[square],
-            y_errors=None if self.y_errors is None else self.y_errors[square],
-            bases=tuple(self.bases[i] for i in rows) if self.bases else (),
-            makers=tuple(self.makers[i] for i in rows) if self.makers else (),
-            covariates=None if self.covariates is None else self.covariates[rows],
-        )
+        return keep_rows(self, rows)
 
     def families(self) -> list[object]:
         """Return what rewarders share: their base model, or that they are one under two names."""

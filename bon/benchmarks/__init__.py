@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bon.benchmarks.base import Adapter, Context, Form, Row, RowError, columns_in
+from bon.benchmarks.base import Adapter, Context, Form, Row, RowError, columns_in, named_columns
 from bon.benchmarks.base import BadRow as BadRow
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
 from bon.benchmarks.tasks import ADAPTERS as TASKS
@@ -164,17 +164,8 @@ def choose_columns(
 
     advice: how the user names the column of a `{role}`.
     """
-    known = sorted({role for form in forms for role in [*form.need, *form.may]})
-    for role, columns in spec.columns.items():
-        if role not in known:
-            raise BonError(
-                f"columns: {spec.benchmark} has no role {role!r}", f"roles: {', '.join(known)}"
-            )
-        absent = [column for column in columns_in(role, columns) if column not in values]
-        if columns and absent:
-            raise BonError(
-                f"columns: no column {absent[0]!r} for {role}", f"there are {', '.join(values)}"
-            )
+    known = {role for form in forms for role in [*form.need, *form.may]}
+    named_columns(spec.columns, [(spec.benchmark, known, values)])
     lacking: list[list[str]] = []  # columns, by form
     fitting = [form for form in forms if spec.columns.keys() <= {*form.need, *form.may}]
     if not fitting:

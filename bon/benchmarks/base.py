@@ -10,11 +10,12 @@ import binascii
 import io
 import re
 import tokenize
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
 from bon.core.records import ImageRef, PreferencePair, Question
@@ -31,6 +32,34 @@ SEVERAL = frozenset({"image", "options", "score"})
 def columns_in(role: str, named: str) -> list[str]:
     """Return the columns that a role names."""
     return [column.strip() for column in named.split(",")] if role in SEVERAL else [named]
+
+
+def absent(role: str, named: str, row: Iterable[str]) -> list[str]:
+    """Return the columns of a role that a row does not have."""
+    return [column for column in columns_in(role, named) if column and column not in row]
+
+
+def named_columns(
+    columns: Mapping[str, str], tables: Sequence[tuple[str, Collection[str], Collection[str]]]
+) -> list[dict[str, str]]:
+    """Return the named columns of roles that each table (its name, roles and columns) has.
+
+    Raises:
+        BonError: no table has a role, or a column that is named for it.
+    """
+    found = [
+        {r: c for r, c in columns.items() if r in roles and not absent(r, c, there)}
+        for _, roles, there in tables
+    ]
+    for role, named in columns.items():
+        if not any(role in own for own in found):
+            name, roles, there = next((t for t in tables if role in t[1]), tables[0])
+            for lacking in absent(role, named, there):
+                problem = f"columns: {name} has no column {lacking!r} for {role}"
+                raise BonError(problem, f"there are {', '.join(there)}")
+            fix = f"roles: {', '.join(sorted(roles))}"
+            raise BonError(f"columns: {name} has no role {role!r}", fix)
+    return found
 
 
 class RowError(ValueError):

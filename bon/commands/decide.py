@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bon.analysis.results import CostUnit, Results
+    from bon.analysis.results import Results
 
 
 def report(
@@ -47,18 +47,15 @@ def gate(
     directory: options.Directory,
     min_gain: Annotated[float, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")],
     rewarder: Annotated[str | None, Option(help="Default: the benchmark's best.")] = None,
-    over: Annotated[str, Option(help="Baseline of the gain: pass@1 or majority.")] = "pass@1",
+    over: Annotated[Literal["pass@1", "majority"], Option(help="Baseline of the gain.")] = "pass@1",
     as_json: options.Json = False,
 ) -> None:
     """Test a rewarder's gain; exit code 0 go, 4 no-go, 3 inconclusive."""
     from bon.analysis.decision.gate import gate as decide
-
-    if over not in ("pass@1", "majority"):
-        raise BonError(f"no baseline {over!r}", "choose pass@1 or majority")
     from bon.running.reporting import read_results
 
     results = read_results(directory)
-    gates = decide(results, min_gain, rewarder, "pass@1" if over == "pass@1" else "majority")
+    gates = decide(results, min_gain, rewarder, over)
     missing = results.completeness.missing if results.completeness else ()
     answer = max((gate.answer for gate in gates), key=lambda a: EXIT_CODES[a])
     lines = [gate.sentence for gate in gates]
@@ -143,18 +140,17 @@ def _tables(path: Path) -> list[Path]:
 def recommend(
     directories: options.Directories,
     budget: Annotated[float | None, Option(min=0, help="Maximum cost per question.")] = None,
-    cost: Annotated[str, Option(help="dollars, seconds or calls; else the first recorded.")] = "",
+    cost: Annotated[
+        Literal["dollars", "seconds", "calls"] | None, Option(help="Default: the first recorded.")
+    ] = None,
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
     """Recommend a rewarder by gain and cost over finished runs, with those tied with it."""
-    from bon.analysis.decision import recommend as recommending
+    from bon.analysis.decision.recommend import recommend as choose
     from bon.commands.decide_text import recommendation_text
 
-    units: dict[str, CostUnit] = {unit: unit for unit in recommending.UNITS}
-    if cost and cost not in units:
-        raise BonError(f"no cost unit {cost!r}", f"choose {', '.join(units)}")
-    advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
+    advice = choose(read_runs(directories), budget, cost)
     save(out, "recommendation", advice.model_dump(mode="json"), {})
     emit(
         advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from bon.analysis.results.phrasing import size
 from bon.core.console import show_listing, text_width
 from bon.planning.model_sizes import GpuFit
 from bon.planning.plan import ASSUMPTIONS, Plan, Work
@@ -38,7 +39,7 @@ def show_plan(plan: Plan, *, assumptions: bool = False) -> str:
 def needs(plan: Plan) -> list[str]:
     """Summarise calls, hours, money and disk space; unknown where no card says."""
     totals, busy = plan.totals(), [work for work in plan.work if work.to_do]
-    line = f"to do: {totals['calls']:,.0f} calls, {_short(totals['tokens'])} tokens"
+    line = f"to do: {totals['calls']:,.0f} calls, {size(totals['tokens'])} tokens"
     if any(work.gpu_hours is not None for work in busy):
         line += f", about {_range(totals['gpu_hours_low'], totals['gpu_hours_high'])} GPU hours"
     if any(work.dollars is not None for work in busy):
@@ -99,8 +100,8 @@ def _effort(work: Work) -> Row:
     unknown = "unknown" if work.to_do and work.dollars is None else ""
     return {
         "name": work.name,
-        "tokens in": _short(work.prompt_tokens),
-        "tokens out": _short(work.reply_tokens),
+        "tokens in": size(work.prompt_tokens),
+        "tokens out": size(work.reply_tokens),
         "GPU hours": unknown if work.gpu_hours is None else _range(low, high),
         "worker hours": "" if work.worker_hours is None else _hours(work.worker_hours),
         "dollars": "" if work.dollars is None else f"{work.dollars:,.2f}",
@@ -127,12 +128,5 @@ def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
 
 
-def _short(count: float) -> str:
-    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= scale:
-            return f"{count / scale:.3g}{letter}"
-    return f"{count:.0f}"
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.0f} GB"
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:,.0f} GB"

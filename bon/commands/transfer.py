@@ -1,7 +1,7 @@
 """Commands that import and export runs and checkpoints."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
@@ -80,7 +80,8 @@ def export(
         ),
     ] = None,
     pairs: Annotated[
-        str, Option(help="best-worst: one pair per question; all: every pair that differs.")
+        Literal["best-worst", "all"],
+        Option(help="best-worst: one pair per question; all: every pair that differs."),
     ] = "best-worst",
     replace: Annotated[
         bool, Option("--replace", help="Overwrite files with other contents.")

@@ -6,6 +6,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from bon.core.validation import MAX_ITEMS, Strict, Word
 
+BARE_ANSWER = 8
+"""Limits of so few tokens ask for a bare answer or verdict, which they do not cut off."""
+
 
 class Sampling(Strict):
     """Sampling settings, never inherited from the model's own defaults.

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 import bon
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
-from bon.curating.audit import CurationAudit
+from bon.curating.audit import CurationAudit, write_audit
 from bon.curating.draw import STRATEGIES
 from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
@@ -99,17 +98,7 @@ class Freezing:
     @cached_property
     def audit(self) -> CurationAudit:
         """The audit of the current items and annotations."""
-        path, fix = self.bench.audit_path, f"bon curate audit {self.bench.directory}"
-        try:
-            audit = CurationAudit.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            raise BonError(f"{self.bench.directory} was not audited yet", fix) from None
-        except ValidationError:
-            raise BonError(f"{path} is from another version", fix) from None
-        for other in (self.bench.items_path, self.bench.annotations_path, self.bench.recipe_path):
-            if other.is_file() and other.stat().st_mtime > path.stat().st_mtime:
-                raise BonError(f"{other.name} changed after the audit", fix)
-        return audit
+        return write_audit(self.bench)
 
     @cached_property
     def labelling(self) -> Labelling:

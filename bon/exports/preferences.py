@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
@@ -39,12 +39,7 @@ class Preferences:
     """
 
     by: str = BY_KEY
-    pairs: str = "best-worst"
-
-    def __post_init__(self) -> None:
-        if self.pairs not in get_args(Pairing):
-            choices = ", ".join(get_args(Pairing))
-            raise BonError(f"--pairs {self.pairs!r} is not known", f"use one of {choices}")
+    pairs: Pairing = "best-worst"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Files of other tools, one entry of `FORMATS` per format, recognised by their content."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bon.benchmarks.base import absent, columns_in, named_columns
 from bon.benchmarks.rows import local_files
 from bon.core.errors import BonError
 from bon.core.files import file_hash
@@ -18,7 +19,7 @@ from bon.formats import (
     vlmevalkit,
 )
 from bon.formats.answers import FORM
-from bon.formats.base import ROLES, TABLES, Format, absent, first_row, renamed
+from bon.formats.base import ROLES, TABLES, Format, first_row, renamed
 
 FORMATS: Registry[Format] = Registry(
     "format",
@@ -89,30 +90,15 @@ def forms_of(
 
 
 def _with_columns(
-    forms: Iterable[tuple[Path, Format]], columns: Mapping[str, str]
+    forms: Sequence[tuple[Path, Format]], columns: Mapping[str, str]
 ) -> list[tuple[Path, Format]]:
     """Assign named columns to the files that have them."""
-    unused: dict[str, BonError] = {}
-    used: set[str] = set()
-    found = []
+    tables = []
     for path, form in forms:
         roles = {*FORM.need, *FORM.may} if form.table == "answers" else ROLES[form.table]
         row = next((row for _, row in form.rows(path) if isinstance(row, dict)), {})
-        own = {}
-        for role, name in columns.items():
-            lacking = absent(role, name, row)
-            # Rows without a question get its columns later, where they are checked.
-            if role in roles and (form.bare or not lacking):
-                own[role] = name
-            elif lacking:
-                error = f"columns: {path} has no column {lacking[0]!r} for {role}"
-                unused[role] = BonError(error, f"there are {', '.join(row)}")
-            else:
-                error = f"columns: {path} has no role {role!r} ({form.name})"
-                unused.setdefault(role, BonError(error, f"roles: {', '.join(sorted(roles))}"))
-        used |= own.keys()
-        found.append((path, form.renamed(own)))
-    for role in columns:
-        if role not in used:
-            raise unused[role]
-    return found
+        # Rows without a question get its columns later, where they are checked.
+        later = [c for r, named in columns.items() for c in columns_in(r, named) if form.bare]
+        tables.append((f"{path} ({form.name})", roles, [*row, *later]))
+    own = named_columns(columns, tables)
+    return [(path, form.renamed(one)) for (path, form), one in zip(forms, own, strict=True)]

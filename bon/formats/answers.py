@@ -106,7 +106,6 @@ def read_answers(
     sources: Sequence[tuple[Path, Format]],
     images: ImageStore,
     *,
-    name: str = "import",
     advice: str = "--columns {role}=COLUMN",
     grader: str = "",
     tolerance: str | float = "",
@@ -116,7 +115,7 @@ def read_answers(
     advice: how the user names a column of another name. grader, tolerance: of answers without
     options.
     """
-    spec = DatasetSpec(benchmark="answers", name=name, grader=grader, tolerance=tolerance)
+    spec = DatasetSpec(benchmark="answers", name="import", grader=grader, tolerance=tolerance)
     context = Context(spec, images)
     files = [file for file, _ in sources]
     names = _short_names(files)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bon.benchmarks.base import BadRow, columns_in
+from bon.benchmarks.base import BadRow
 from bon.benchmarks.rows import RawRow, local_files, local_rows
 from bon.core.errors import BonError
 from bon.core.files import open_zip
@@ -91,11 +91,6 @@ def renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
         columns = {role: name for role, name in columns.items() if role != "score"}
         found = {name: cell for name, cell in row.items() if name not in columns.values()}
     return found | {role: row[name] for role, name in columns.items() if name in row}
-
-
-def absent(role: str, named: str, row: Mapping[str, Any]) -> list[str]:
-    """Return the columns of a role that a row does not have."""
-    return [column for column in columns_in(role, named) if column and column not in row]
 
 
 def file_rows(path: Path) -> Iterator[RawRow]:

@@ -33,21 +33,6 @@ class Scene:
     variants: tuple[int, ...]
 
 
-def kind_name(kind: int) -> str:
-    """What a kind is called in questions: "empty", "red star"."""
-    return "empty" if kind == 0 else f"{COLOURS[(kind - 1) // 4]} {SHAPES[(kind - 1) % 4]}"
-
-
-def count_objects(scene: Scene, *, colour: int | None = None, shape: int | None = None) -> int:
-    """Objects of a colour, of a shape, or of both."""
-    return sum(
-        k > 0
-        and (colour is None or (k - 1) // 4 == colour)
-        and (shape is None or (k - 1) % 4 == shape)
-        for k in scene.kinds
-    )
-
-
 @lru_cache(maxsize=1)
 def tiles() -> npt.NDArray[np.uint8]:
     """Every drawing of every kind in every cell: [16 cells, 17 kinds, VARIANTS, 28, 28, 3]."""

@@ -9,11 +9,13 @@ import pandas as pd
 
 from bon.analysis.calibration.labelled import COLUMNS
 from bon.analysis.data.tables import Tables
+from bon.benchmarks.base import named_columns
 from bon.core.errors import BonError, some
 from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
 from bon.core.text import table_cell
-from bon.formats.base import columns_of, whole_rows
+from bon.formats.base import first_row, whole_rows
+from bon.importing.import_files import refuse_unused
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables
@@ -39,19 +41,11 @@ def check_columns(
     columns: Mapping[str, str], votes: Sequence[Path], labels: Sequence[Path] = ()
 ) -> None:
     """Raise BonError for a named column that no table has or reads."""
-    tables = [(path, VOTE_ROLES) for path in votes if path.is_file()]
-    tables += [(path, LABEL_ROLES) for path in labels if path.is_file()]
-    known = {path: columns_of(path) for path, _ in tables}
-    roles = sorted(frozenset().union(*(roles for _, roles in tables)))
-    for role, column in columns.items():
-        if role not in roles:
-            fix = f"roles: {', '.join(roles)}" if roles else "leave it out: a run has its own"
-            raise BonError(f"columns: no table has the role {role!r}", fix)
-        if not any(role in own and column in known[path] for path, own in tables):
-            there = sorted(frozenset().union(*known.values()))
-            raise BonError(
-                f"columns: no column {column!r} for {role}", f"there are {', '.join(there)}"
-            )
+    roles = [(VOTE_ROLES, votes), (LABEL_ROLES, labels)]
+    files = [(path, own) for own, paths in roles for path in paths if path.is_file()]
+    if not files:
+        refuse_unused("a run has its own", columns=columns)
+    named_columns(columns, [(str(path), own, first_row(path)) for path, own in files])
 
 
 def votes_of(source: Path, columns: dict[str, str], passing: float | None = None) -> pd.DataFrame:

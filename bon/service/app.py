@@ -100,7 +100,7 @@ def serve(settings: Settings) -> None:
 
     with open_service(settings) as service:
         check_access(settings, service.tokens)
-        set_up_logs(human=sys.stderr.isatty())
+        set_up_logs()
         ended = threading.Event()
         refusals: list[BonError] = []
 

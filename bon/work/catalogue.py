@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from bon.analysis.results.phrasing import size
 from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
@@ -182,12 +183,9 @@ def _headed(title: str, text: str) -> str:
 def _card_row(card: Row) -> Row:
     names = ("name", "kind", "engine", "size", "licence", "model")
     row = {name: card[name] for name in names if name in card}
-    size = card["size"]
-    if size is not None:
-        size = f"{size / 1e9:.3g}B" if size >= 1e9 else f"{size / 1e6:.3g}M"
     run = "no" if re.search(r"not run|tests run", card["tested"]) else "yes"
     return row | {
-        "size": size or "",
+        "size": "" if card["size"] is None else size(card["size"]),
         "run": f"cannot: {card['cannot_load']}" if card["cannot_load"] else run,
     }
 

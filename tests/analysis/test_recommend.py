@@ -258,8 +258,8 @@ def test_the_command_its_figure_and_its_refusals(runs, tmp_path):
     assert (tmp_path / "out" / "recommendation.json").is_file()
     again = CliRunner().invoke(app, ["recommend", *names, "--json"])
     assert json.loads(again.output)["pick"] == found.pick
-    odd = CliRunner().invoke(app, ["recommend", *names, "--cost", "euros"])
-    assert "no cost unit 'euros'" in str(odd.exception)
+    odd = CliRunner().invoke(app, ["recommend", *names, "--cost", "euros"], standalone_mode=False)
+    assert "'euros' is not one of 'dollars', 'seconds', 'calls'" in str(odd.exception)
 
 
 def test_runs_that_share_questions_err_alike_and_copies_are_refused(runs, tmp_path):

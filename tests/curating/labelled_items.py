@@ -51,6 +51,19 @@ def made_items(
     return items, truth
 
 
+def formed_items(longer_is_right: float, count: int = 60) -> list[CuratedItem]:
+    """Pairs of a long and a short text, the long one right with this chance."""
+    rng = np.random.default_rng(2)
+    items = []
+    for number in range(count):
+        texts = ["short " * int(rng.integers(3, 9)), "long " * int(rng.integers(20, 40))]
+        right = int(rng.random() < longer_is_right)
+        if rng.random() < 0.5:
+            texts, right = texts[::-1], 1 - right
+        items.append(curated(number, better=right, responses=tuple(texts)))
+    return items
+
+
 def said_by(items, truth, names, rng, error, third=False, **given):  # type: ignore[no-untyped-def]
     """Each annotator errs independently at `error`; a third where the first two differ."""
     rows = []

@@ -13,22 +13,9 @@ from bon.curating.audit import CurationAudit, audit, shortcuts
 from bon.curating.items import write_items
 from bon.curating.labelling.annotations import Annotation, add
 from bon.curating.workbench import open_workbench
-from tests.curating.labelled_items import curated, made_items, said_by
+from tests.curating.labelled_items import curated, formed_items, made_items, said_by
 
 OPTIONS = Options(draws=200)
-
-
-def formed_items(longer_is_right, count=60):
-    """Pairs of a long and a short text, the long one right with this chance."""
-    rng = np.random.default_rng(2)
-    items = []
-    for number in range(count):
-        texts = ["short " * int(rng.integers(3, 9)), "long " * int(rng.integers(20, 40))]
-        right = int(rng.random() < longer_is_right)
-        if rng.random() < 0.5:
-            texts, right = texts[::-1], 1 - right
-        items.append(curated(number, better=right, responses=tuple(texts)))
-    return items
 
 
 def test_a_shortcut_is_seen_and_none_invented():

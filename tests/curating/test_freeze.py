@@ -1,6 +1,5 @@
 """`bon curate freeze`: a version that never changes, whole, checked, and read back."""
 
-import json
 import subprocess
 from collections import Counter
 
@@ -15,13 +14,14 @@ from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair
 from bon.curating import freeze
-from bon.curating.audit import write_audit
 from bon.curating.freeze import Freezing
+from bon.curating.items import write_items
 from bon.curating.labelling.annotations import Annotation, add
 from bon.curating.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.experiment.config import DatasetSpec
 from bon.exports.licences import licence_of
+from tests.curating.labelled_items import formed_items
 from tests.curating.test_propose import bench_with
 
 ANN, BOB = "ann@example.org", "bob@example.org"
@@ -29,16 +29,14 @@ ANN, BOB = "ann@example.org", "bob@example.org"
 
 @pytest.fixture
 def bench(judged, tmp_path):
-    """A proposed and audited benchmark with held-out questions."""
+    """A proposed benchmark with held-out questions."""
     made = bench_with(
         judged,
         tmp_path / "mine",
         held_out="0.3",
     )
     propose(made, quiet=True)
-    made = open_workbench(made.directory)
-    write_audit(made)
-    return made
+    return open_workbench(made.directory)
 
 
 def frozen(bench, version="1", **settings):
@@ -90,9 +88,6 @@ def test_what_people_contradict_or_disagree_on_is_left_out(bench):
         say(bench, tied, who, "tie")
     say(bench, split, ANN, str(split.better))
     say(bench, split, BOB, str(1 - split.better))
-    with pytest.raises(BonError, match="changed after the audit -> bon curate audit"):
-        frozen(bench)
-    write_audit(bench)
     done = frozen(bench)
     assert sum(done.left_out.values()) == 3
     rows = pd.read_parquet(done.folder / "pairs.parquet").set_index("key")
@@ -145,17 +140,15 @@ def test_what_stops_it_is_one_line(bench, monkeypatch):
     for version, said in (("1", "frozen already"), ("a b", "is not a version")):
         with pytest.raises(BonError, match=said):
             frozen(bench, version)
-    found = json.loads(bench.audit_path.read_text())
-    bench.audit_path.write_text(json.dumps(found | {"blocks": ["length tells it (AUC .91)"]}))
-    with pytest.raises(BonError, match=r"the audit objects: length tells it .* --anyway REASON"):
-        frozen(bench, "2", anyway="")
+    write_items(formed_items(longer_is_right=0.9), bench.items_path)
+    bench = open_workbench(bench.directory)
+    said = CliRunner().invoke(app, ["curate", "freeze", str(bench.directory), "--version", "2"])
+    assert isinstance(said.exception, BonError)
+    assert "the audit objects: “longer” is right" in str(said.exception)
+    assert "--anyway REASON" in str(said.exception)
     assert not (bench.directory / "v2").exists()
     frozen(bench, "2", anyway="the length is what we study")
     assert "the length is what we study" in (bench.directory / "v2" / "README.md").read_text()
-    bench.audit_path.unlink()
-    said = CliRunner().invoke(app, ["curate", "freeze", str(bench.directory), "--version", "3"])
-    assert isinstance(said.exception, BonError)
-    assert "was not audited yet -> bon curate audit" in str(said.exception)
 
 
 def test_a_version_that_nobody_labelled_says_so(bench):
@@ -163,7 +156,6 @@ def test_a_version_that_nobody_labelled_says_so(bench):
     done = CliRunner().invoke(app, [*asked, "1"])
     assert "no annotator has checked the labels" in done.output
     say(bench, bench.items[0], ANN, str(bench.items[0].better))
-    write_audit(bench)
     assert "no annotator" not in CliRunner().invoke(app, [*asked, "2"]).output
 
 

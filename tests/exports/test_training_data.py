@@ -62,7 +62,6 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
         ("tlr", {}, "did you mean 'trl'"),
         ("pool", {}, "pool holds no training rows"),
         ("trl", {"by": "nobody"}, "no rewarder 'nobody'"),
-        ("trl", {"pairs": "best"}, "--pairs 'best' is not known"),
     ],
 )
 def test_what_cannot_be_trained_on_is_one_line(run, tmp_path, form, wanted, said):

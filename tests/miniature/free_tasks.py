@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.miniature.data import FOLDER, png, rows
-from bon.miniature.scene import kind_name
+from tools.miniature.world import kind_name
 
 FREE = {"numbers": ("Colour_Count", "Shape_Count", "Difference"), "objects": ("Location",)}
 """Tasks without options, answered by a number or by words, and their subjects."""

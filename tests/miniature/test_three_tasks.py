@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from bon.miniature.data import FOLDER, write
-from bon.miniature.scene import kind_name
 from bon.running.reporting import read_results, report_run
 from bon.storage.store import Store
 from tests.miniature.free_tasks import write_free
 from tests.running.conftest import go_in
+from tools.miniature.world import kind_name
 
 KINDS = ("round", "tall", "slow", "bold", "calm", "deep", "wide", "keen", "pale", "warm")
 

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bon.miniature.scene import CELLS, COLOURS, SHAPES, Scene, count_objects, kind_name
+from bon.miniature.scene import CELLS, COLOURS, SHAPES, Scene
 from tools.miniature.rng import Rng
 from tools.miniature.world import (
     LETTERS,
     WorldQuestion,
     around,
+    count_objects,
     critic_prompt,
     draw,
     judge_prompt,
+    kind_name,
     list_prompt,
     near,
     prompt,

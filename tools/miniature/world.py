@@ -9,8 +9,6 @@ from bon.miniature.scene import (
     SHAPES,
     VARIANTS,
     Scene,
-    count_objects,
-    kind_name,
 )
 from tools.miniature.rng import Rng, digest
 
@@ -30,6 +28,21 @@ SUBJECTS = tuple(GROUPS)
 PAIR_SUBJECTS = tuple(s for s in SUBJECTS if s != "Comparison")  # benchmark items have one image
 
 Facts = tuple[str | int, ...]
+
+
+def kind_name(kind: int) -> str:
+    """What a kind is called in questions: "empty", "red star"."""
+    return "empty" if kind == 0 else f"{COLOURS[(kind - 1) // 4]} {SHAPES[(kind - 1) % 4]}"
+
+
+def count_objects(scene: Scene, *, colour: int | None = None, shape: int | None = None) -> int:
+    """Objects of a colour, of a shape, or of both."""
+    return sum(
+        k > 0
+        and (colour is None or (k - 1) // 4 == colour)
+        and (shape is None or (k - 1) % 4 == shape)
+        for k in scene.kinds
+    )
 
 
 def split_of(kinds: tuple[int, ...]) -> str:

@@ -8,9 +8,6 @@ import sys
 import time
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
-
-from bon.core.text import printable
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
@@ -51,52 +48,30 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = vars(record).items()
         row = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
             **({"request_id": request} if (request := request_id.get()) else {}),
-            **_extra(record),
+            # Ray adds private fields to every record.
+            **{key: value for key, value in fields if key not in _STANDARD and key[0] != "_"},
         }
         if record.exc_info:
             row["traceback"] = self.formatException(record.exc_info)
         return redact(json.dumps(row, default=str))
 
 
-class TextLines(logging.Formatter):
-    """A record as one line for a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, followed by the traceback if there is one."""
-        extra = " ".join(f"{k}={v}" for k, v in _extra(record).items() if k != "route")
-        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        level = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
-        text = f"{clock} {level}{record.getMessage()} {extra}".rstrip()
-        # Client text must neither start a new line nor control the terminal.
-        text = printable(text.replace("\n", "\\n"))
-        if record.exc_info:
-            text = f"{text}\n{self.formatException(record.exc_info)}"
-        return redact(text)
-
-
-def _extra(record: logging.LogRecord) -> dict[str, Any]:
-    """The `extra` of a record; Ray adds private fields to every record."""
-    items = vars(record).items()
-    return {key: value for key, value in items if key not in _STANDARD and key[0] != "_"}
-
-
-def set_up_logs(level: str = "INFO", *, human: bool = False) -> None:
-    """Send all logs of this process to stderr, as JSON or as text for a terminal."""
+def set_up_logs() -> None:
+    """Send all logs of this process to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(TextLines() if human else JsonLines())
+    handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level)
+    root.setLevel("INFO")
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = name != "uvicorn.access"  # the guard writes the access log
     logging.getLogger("httpx").setLevel("WARNING")
-    if human:  # the welcome names the address
-        logging.getLogger("uvicorn.error").setLevel("WARNING")

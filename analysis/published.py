@@ -19,6 +19,7 @@ from bon.analysis.outcomes import correlation_of
 from bon.analysis.published_tables import (
     Table,
     families,
+    flags,
     is_choice,
     measured,
     own_rows,
@@ -122,6 +123,7 @@ def correlate_table(
             if c.policy == policy
         ),
         references=_references(table, y),
+        flags=tuple(flags(table.printed, table.rewarder)),
         warnings=_warnings(correlations, few, table),
     )
 

@@ -34,7 +34,8 @@ from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.estimators.resampling import around
 from bon.analysis.outcomes import AFTER, OUTCOME, widened
 from bon.analysis.printed_tables import printed_rows
-from bon.analysis.results import Estimate, Unit
+from bon.analysis.results import Estimate, Flag, Unit
+from bon.analysis.results.phrasing import names, percent
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import read_text
@@ -87,6 +88,12 @@ GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?%?(?:[±(][^,]*)?"
 DRAWS = 1000
 """Draws of an accuracy within its error."""
 
+GROUPS = {"general": 183, "hallucination": 749, "reasoning": 318}
+"""Pairs per group of VL-RewardBench, which is known by their names."""
+
+OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can explain
+MACRO_SLACK = 0.002
+EQUAL = 5e-5
 MAX_BYTES = 50_000_000
 ROWS: dict[str, Callable[[Path], Any]] = {
     ".json": pd.read_json,
@@ -104,6 +111,7 @@ class Table:
 
     rows, lines: of rewarders and of reference lines; proportions are fractions. benchmarks,
     outcomes: their columns, those of the leading pair first. errors: standard errors by column.
+    printed: the table with its numbers as they are printed.
     """
 
     rows: pd.DataFrame
@@ -114,6 +122,7 @@ class Table:
     outcomes: tuple[str, ...]
     units: dict[str, Unit]
     errors: pd.DataFrame
+    printed: pd.DataFrame
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -285,7 +294,7 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     for part in (rows, lines):
         part[percents] = part[percents] / 100
     errors = _errors(rows, {c: m for c, m in noise.items() if m[1] in columns}, units)
-    return Table(rows, lines, rewarder, policy, tuple(xs), tuple(ys), units, errors)
+    return Table(rows, lines, rewarder, policy, tuple(xs), tuple(ys), units, errors, frame)
 
 
 def is_choice(outcome: str) -> bool:
@@ -450,3 +459,58 @@ def own_rows(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows are of the table's authors, by a column `own`."""
     words = pd.Series(_about(rows, "own")).str.strip().str.lower()
     return words.isin(["yes", "true", "1", "1.0", "x", "own"]).to_numpy()
+
+
+# ------------------------------------------------------------------ flags
+
+
+def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
+    """Flag numbers of a table (percent or fractions) that do not fit together.
+
+    - mixed axis: a score column that is macro in most rows and overall in some, or vice versa;
+    - overall, macro: scores that do not follow from the groups.
+    """
+    scores = frame.select_dtypes("number")
+    frame = frame.drop_duplicates(rewarder)
+    values = scores.loc[frame.index] / (100 if float(scores.max().max()) > 1.5 else 1)
+    rewarders = frame[rewarder].astype(str).to_numpy()
+    flagged = _mixed_axes(values, rewarders)
+    for axis, weights, slack in (
+        ("overall", list(GROUPS.values()), OVERALL_SLACK),
+        ("macro", [1] * len(GROUPS), MACRO_SLACK),
+    ):
+        if not {axis, *GROUPS} <= set(values.columns):
+            continue
+        parts, stated = (values[of].to_numpy(dtype=float) for of in (list(GROUPS), axis))
+        implied = np.average(parts, 1, weights)
+        gap = np.abs(stated - implied)
+        rows = np.flatnonzero(gap > slack)
+        if len(rows):
+            worst = int(rows[np.argmax(gap[rows])])
+            sentence = (
+                f"{len(rows)} of {len(rewarders)} {axis} accuracies do not follow from the groups "
+                f"(more than {100 * slack:.1f} points off); {rewarders[worst]}: "
+                f"{percent(stated[worst])} stated, {percent(implied[worst])} implied."
+            )
+            flagged.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
+    return flagged
+
+
+def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Flag]:
+    if not {"macro", "overall"} <= set(values.columns):
+        return []
+    axes = {name: values[name].to_numpy(dtype=float) for name in ("macro", "overall")}
+    different = np.abs(axes["macro"] - axes["overall"]) > EQUAL
+    flagged = []
+    for column in values.columns.difference(list(axes), sort=False):
+        v = values[column].to_numpy(dtype=float)
+        equal = {name: (np.abs(v - axis) < EQUAL) & different for name, axis in axes.items()}
+        (most, rows), (few, odd) = sorted(equal.items(), key=lambda item: -item[1].sum())
+        if odd.any() and rows.sum() + odd.sum() >= 0.8 * different.sum():
+            exceptions = [str(name) for name in rewarders[odd]]
+            sentence = (
+                f"Column {column!r} is {most} accuracy for {int(rows.sum())} rewarders and {few} "
+                f"accuracy for {names(exceptions)}."
+            )
+            flagged.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
+    return flagged

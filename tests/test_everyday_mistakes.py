@@ -108,7 +108,7 @@ def folder(tmp_path_factory) -> Path:
         ("demo e.yaml", "demo: Got unexpected extra argument(s) (e.yaml) -> bon demo [OPTIONS]"),
         ("gate run --min-gain 2%", "gate: Invalid value for '--min-gain': Input should"),
         ("token new", "token: No such command 'new' -> bon token [OPTIONS] COMMAND"),
-        ("correlate e.yaml", "is not a table"),
+        ("correlate e.yaml", "holds a single column"),
         ("correlate one.csv", "1 rewarder for the policy: a correlation needs at least 3 -> add"),
         ("show e.yaml", "e.yaml is an experiment, not a card -> bon plan e.yaml"),
         ("export nowhere", "no run in nowhere -> give the directory"),

@@ -178,6 +178,14 @@ class Reference(Record):
     accuracy: float
 
 
+class Flag(Record):
+    """An inconsistency in a published table."""
+
+    kind: Literal["mixed axis", "overall", "macro"]
+    rows: tuple[str, ...]
+    sentence: str
+
+
 Unit = Literal["percent", "fraction", "scale"]
 
 
@@ -200,4 +208,5 @@ class CorrelationReport(Record):
     agreement: tuple[UpliftCorrelation, ...] = ()
     without_own: tuple[UpliftCorrelation, ...] = ()
     references: tuple[Reference, ...] = ()
+    flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -116,6 +116,7 @@ def correlation_text(report: CorrelationReport) -> str:
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
+        ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
     ):
         if texts:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from bon.analysis.estimators import resampling
 from bon.analysis.published import correlate_table
-from bon.analysis.published_tables import read_csv
+from bon.analysis.published_tables import flags, read_csv
 from bon.analysis.results import Options
 from bon.core.errors import BonError
 
@@ -73,6 +73,22 @@ def test_its_intervals_ranks_and_lines(figure):
     assert {(r.policy, r.name): r.accuracy for r in figure.references}[
         POLICIES[1], "majority vote"
     ] == pytest.approx(0.375)
+
+
+@needs_data
+def test_the_mixed_axis_is_flagged_from_the_data(figure):
+    (flag,) = figure.flags
+    assert flag.kind == "mixed axis"
+    assert flag.rows == ("Phi-3.5-Vision",)
+    assert "x_as_plotted" in flag.sentence
+
+
+@needs_data
+def test_overall_scores_that_do_not_follow_from_the_groups_are_flagged():
+    (flag,) = flags(read_csv(SHARED / "vl_rewardbench_table2.csv"))
+    assert flag.kind == "overall"
+    assert len(flag.rows) == 8
+    assert "28.2% stated, 31.9% implied" in flag.sentence
 
 
 def table(**changes) -> pd.DataFrame:

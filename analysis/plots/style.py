@@ -14,13 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import cache
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import GridSpec
+    from matplotlib.transforms import Bbox
 
 Width = Literal["single", "double"] | float
 
@@ -146,7 +148,8 @@ def new_figure(
 
     height *= max(matplotlib.rcParams["font.size"] / _RC["font.size"], 1)
     size = inches(look), _inches(look.get("height", height), "height", "inches")
-    figure = _figure_class()(figsize=size, layout="none")
+    none: Any = "none"  # whatever engine the user has set
+    figure = _figure_class()(figsize=size, layout=none)
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
@@ -176,37 +179,33 @@ def fix_layout(figure: Figure, room: float = 0.0) -> None:
     Labels of axes that are longer than these are wrapped, and set smaller where a word is longer.
     An engine of matplotlib would measure all labels twice as often.
     """
-    for _ in range(4):  # a label of more lines leaves less room
-        ticks = _ticks(figure)
-        _place(figure, room)
-        if not any([_fitted(ax) for ax in figure.axes]) and ticks == _ticks(figure):
+    before = None
+    for _ in range(4):  # a label of more lines leaves less room, and more room has more ticks
+        ticks = [[*ax.get_xticks(), *ax.get_yticks()] for ax in figure.axes]
+        if ticks == before:
             return
-
-
-def _ticks(figure: Figure) -> list[list[float]]:
-    return [[*ax.get_xticks(), *ax.get_yticks()] for ax in figure.axes]
+        _place(figure, room)
+        before = None if any([_fitted(ax) for ax in figure.axes]) else ticks
 
 
 def _place(figure: Figure, room: float) -> None:
     """Leave as much room around all axes as the labels of any need, and for legends below."""
-    width, height = figure.bbox.width, figure.bbox.height
-    pad = 0.04 * figure.dpi
-    left = bottom = right = top = 0.0
+    width, height, pad = figure.bbox.width, figure.bbox.height, 0.04 * figure.dpi
+    left = bottom = right = top = pad
     for ax in figure.axes:
-        frame, box = ax.get_window_extent(), ax.get_tightbbox()
-        left, bottom = max(left, frame.x0 - box.x0), max(bottom, frame.y0 - box.y0)
-        right, top = max(right, box.x1 - frame.x1), max(top, box.y1 - frame.y1)
+        frame = ax.get_window_extent()
+        box = cast("Bbox", ax.get_tightbbox(for_layout_only=True))
+        left, bottom = max(left, frame.x0 - box.x0 + pad), max(bottom, frame.y0 - box.y0 + pad)
+        right, top = max(right, box.x1 - frame.x1 + pad), max(top, box.y1 - frame.y1 + pad)
     below = max((legend.get_window_extent().y1 for legend in figure.legends), default=0.0)
-    rows, columns = figure.axes[0].get_gridspec().get_geometry()
-    across, along = left + right + 2 * pad, bottom + top + 2 * pad
-    figure.subplots_adjust(
-        (left + pad) / width,
-        (below + bottom + pad) / height,
-        1 - room - (right + pad) / width,
-        1 - (top + pad) / height,
-        across * columns / max(width * (1 - room) - across * columns, 1),
-        along * rows / max(height - below - along * rows, 1),
-    )
+    rows, columns = cast("GridSpec", figure.axes[0].get_gridspec()).get_geometry()
+    across, along = (left + right) * columns, (bottom + top) * rows
+    wide, tall = width * (1 - room) - across, height - below - along
+    if wide > 0 and tall > 0:
+        figure.subplots_adjust(
+            left / width, (below + bottom) / height, 1 - room - right / width, 1 - top / height,
+            across / wide, along / tall,
+        )  # fmt: skip
 
 
 def _fitted(ax: Axes) -> bool:

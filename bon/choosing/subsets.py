@@ -144,7 +144,7 @@ def _replay_votes(
         top = totals.max(axis=1, keepdims=True)
         leads = (totals >= top * (1 - 1e-9)).astype(float)
         tallies = np.concatenate([np.ones_like(worth), worth], axis=-1)
-        number, total = np.moveaxis(tallies.mT @ leads, 1, 0)
+        number, total = np.moveaxis(tallies.transpose(0, 2, 1) @ leads, 1, 0)
         unclear = (top <= 0).any(axis=(1, 2)) | (value != who * worth).any(axis=(1, 2))
         if unclear.any():
             present = who[unclear] @ masks.T

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bon.analysis.results import (
-    Needed,
-    NeededRow,
-    Verdict,
-)
+from bon.analysis.results import Needed, NeededRow, Verdict
 from bon.analysis.results.phrasing import percent, plural
 from bon.analysis.verdict.posterior import CORRELATIONS
 from bon.analysis.verdict.verdict import FEWEST, Axes, word_of

@@ -37,10 +37,7 @@ def baseline_replays(setting: Setting) -> list[Replay]:
         replay("first", pool.first_correct[:, None]),
         setting.replay("majority", "baseline", voted),
     ]
-    for name, scores in (
-        ("longest", pool.length),
-        ("logprob", pool.mean_logprob),
-    ):
+    for name, scores in (("longest", pool.length), ("logprob", pool.mean_logprob)):
         if np.isfinite(scores).any():
             replays.append(replay(name, subsets.best_of_n(scores, correct, ns)))
     replays.append(replay("oracle", subsets.pass_at_n(correct, ns)))

@@ -44,11 +44,8 @@ def breakdowns(
     for b in benchmarks:
         for by, worth, columns, rows in _tables(run, b, options):
             for column, keep in columns.items():
-                axis, num, judged = (
-                    ratio(b.pairs, worth, keep),
-                    worth.num[keep],
-                    worth.den[keep] > 0,
-                )
+                axis = ratio(b.pairs, worth, keep)
+                num, judged = worth.num[keep], worth.den[keep] > 0
                 for row, weights in rows:
                     at, weight = list(weights), np.array(list(weights.values()))
                     paired = sorted(weight) == [-1, 1]

@@ -14,12 +14,7 @@ from bon.analysis.data.arrays import Pool, Run, opinion
 from bon.analysis.estimators.baselines import baseline_replays
 from bon.analysis.estimators.replay import Setting
 from bon.analysis.estimators.resampling import Draws, draw, estimate, from_draws
-from bon.analysis.results import (
-    CurvePoint,
-    DepthCurve,
-    Estimate,
-    Options,
-)
+from bon.analysis.results import CurvePoint, DepthCurve, Estimate, Options
 from bon.analysis.results.phrasing import count, interval, points
 from bon.choosing.opinion import Floats, Ints, Opinion
 from bon.choosing.subsets import best_of_n

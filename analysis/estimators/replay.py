@@ -252,12 +252,7 @@ def judged(rule: Rule, opinion: Opinion, trial: Trial, design: str) -> Replayed 
 
 
 def _estimate(
-    rule: Rule,
-    opinion: Opinion,
-    setting: Setting,
-    sample: int,
-    design: str,
-    exact: Replayed | None,
+    rule: Rule, opinion: Opinion, setting: Setting, sample: int, design: str, exact: Replayed | None
 ) -> tuple[Replayed, dict[int, int]] | None:
     trial, drawn, (rows, part) = setting.trial, setting.samples[sample], setting.parts[sample]
     sampled = setting.sample(drawn, exact)

@@ -160,9 +160,8 @@ def _name_ends(ax: Axes, lines: Sequence[Line], *, intervals: bool) -> None:
     labels = [shorten(line) for line in lines]
     gap = 1.05 * probe.get_window_extent().height
     room = (max(map(width, labels)) + 18 * scale) / figure.bbox.width
-    figure.get_layout_engine().set(rect=(0, 0, 1 - room, 1))
     probe.remove()
-    fix_layout(figure)
+    fix_layout(figure, room)
     frame = ax.get_window_extent()
     ends = np.array([ax.transData.transform((x.x[-1], x.y[-1]))[1] for x in lines])
     ends = ends.clip(frame.y0, frame.y1)

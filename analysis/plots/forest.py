@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from bon.analysis.plots.style import INK, MUTED, PALETTE, Look, is_narrow, new_figure, style
+from bon.analysis.plots.style import (
+    INK,
+    MUTED,
+    PALETTE,
+    Look,
+    fix_layout,
+    is_narrow,
+    new_figure,
+    style,
+)
 from bon.analysis.results import Estimate, MetaAnalysis, PooledMean, PooledStudy
 from bon.analysis.results.phrasing import MINUS, bounded, interval
 
@@ -49,6 +58,7 @@ def forest(pooled: MetaAnalysis, **look: Unpack[Look]) -> Figure:
         for label, (name, shown) in zip(ax.get_yticklabels(), rows, strict=True):
             if shown is None and name != "next study":
                 label.set_fontweight("bold")
+        fix_layout(figure)
     return figure
 
 

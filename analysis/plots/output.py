@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bon.analysis.plots.style import BACKGROUND, GRID, INK, MUTED, OTHER, PALETTE, fix_layout, style
+from bon.analysis.plots.style import BACKGROUND, GRID, INK, MUTED, OTHER, PALETTE, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,6 @@ def inline_svg(
     """
     buffer = io.BytesIO()
     with style(None, **{"svg.fonttype": "none", "svg.hashsalt": name}):
-        fix_layout(figure)  # else it is laid out again
         figure.savefig(buffer, format="svg", transparent=True, metadata=_METADATA[".svg"])
     svg = buffer.getvalue().decode()
     svg = svg[svg.index("<svg") :]

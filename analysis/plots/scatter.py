@@ -377,4 +377,5 @@ def verdict(results: Results | CorrelationReport, **look: Unpack[Look]) -> Figur
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("r of true accuracies" if v.reliability_x is not None else "r")
         ax.grid(visible=False)
+        fix_layout(figure)
     return figure

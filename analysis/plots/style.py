@@ -14,13 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import cache
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import GridSpec
+    from matplotlib.transforms import Bbox
 
 Width = Literal["single", "double"] | float
 
@@ -80,8 +82,6 @@ _RC: dict[str, Any] = {
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "grid.color": GRID,
-    "figure.constrained_layout.w_pad": 0.04,
-    "figure.constrained_layout.h_pad": 0.04,
     "savefig.dpi": 300,
 }
 _LOCK = threading.RLock()
@@ -132,11 +132,6 @@ def _figure_class() -> type[Figure]:
     class NotebookFigure(Figure):
         """Shows itself in notebooks, which know figures of pyplot alone."""
 
-        def draw_without_rendering(self) -> None:
-            """Measure the figure, unless its layout is final: textalloc asks for it every time."""
-            if self.get_layout_engine() is not None:
-                super().draw_without_rendering()
-
         def _repr_png_(self) -> bytes:
             self.savefig(buffer := io.BytesIO(), format="png", dpi=150)
             return buffer.getvalue()
@@ -153,7 +148,8 @@ def new_figure(
 
     height *= max(matplotlib.rcParams["font.size"] / _RC["font.size"], 1)
     size = inches(look), _inches(look.get("height", height), "height", "inches")
-    figure = _figure_class()(figsize=size, layout="constrained")
+    none: Any = "none"  # whatever engine the user has set
+    figure = _figure_class()(figsize=size, layout=none)
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
@@ -177,23 +173,39 @@ def is_narrow(look: Look) -> bool:
     return inches(look) < 4.5
 
 
-def fix_layout(figure: Figure) -> None:
-    """Lay out the figure for good: what is measured from now on is final.
+def fix_layout(figure: Figure, room: float = 0.0) -> None:
+    """Give all axes their places, with a share `room` of the width free at the right.
 
     Labels of axes that are longer than these are wrapped, and set smaller where a word is longer.
+    An engine of matplotlib would measure all labels twice as often.
     """
-    from matplotlib import rc_context
+    before = None
+    for _ in range(4):  # a label of more lines leaves less room, and more room has more ticks
+        ticks = [[*ax.get_xticks(), *ax.get_yticks()] for ax in figure.axes]
+        if ticks == before:
+            return
+        _place(figure, room)
+        before = None if any([_fitted(ax) for ax in figure.axes]) else ticks
 
-    engine = figure.get_layout_engine()
-    if engine is None:
-        return
-    for _ in range(4):  # a label of more lines leaves less room
-        engine.execute(figure)
-        if not any([_fitted(ax) for ax in figure.axes]):
-            break
-    # Even an engine that does nothing makes matplotlib draw every figure twice.
-    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
-        figure.set_layout_engine(None)
+
+def _place(figure: Figure, room: float) -> None:
+    """Leave as much room around all axes as the labels of any need, and for legends below."""
+    width, height, pad = figure.bbox.width, figure.bbox.height, 0.04 * figure.dpi
+    left = bottom = right = top = pad
+    for ax in figure.axes:
+        frame = ax.get_window_extent()
+        box = cast("Bbox", ax.get_tightbbox(for_layout_only=True))
+        left, bottom = max(left, frame.x0 - box.x0 + pad), max(bottom, frame.y0 - box.y0 + pad)
+        right, top = max(right, box.x1 - frame.x1 + pad), max(top, box.y1 - frame.y1 + pad)
+    below = max((legend.get_window_extent().y1 for legend in figure.legends), default=0.0)
+    rows, columns = cast("GridSpec", figure.axes[0].get_gridspec()).get_geometry()
+    across, along = (left + right) * columns, (bottom + top) * rows
+    wide, tall = width * (1 - room) - across, height - below - along
+    if wide > 0 and tall > 0:
+        figure.subplots_adjust(
+            left / width, (below + bottom) / height, 1 - room - right / width, 1 - top / height,
+            across / wide, along / tall,
+        )  # fmt: skip
 
 
 def _fitted(ax: Axes) -> bool:
@@ -218,7 +230,7 @@ def legend_below(figure: Figure, handles: Sequence[Any]) -> None:
     columns = len(handles)
     while columns:
         legend = figure.legend(
-            handles=handles, loc="outside lower left", ncols=columns, handletextpad=0.4,
+            handles=handles, loc="lower left", ncols=columns, handletextpad=0.4,
             columnspacing=1.2, borderaxespad=0.2,
         )  # fmt: skip
         share = figure.bbox.width / legend.get_window_extent().width
@@ -265,9 +277,11 @@ def names_beside(
     )
     left = list(range(len(points)) if wanted is None else wanted)
     size = FontProperties(size="medium").get_size_in_points()
+    figure: Any = ax.figure
+    figure.draw_without_rendering = lambda: None  # textalloc measures all again, every time
     for obstacles in (lines, ()):
         if not left:
-            return
+            break
         boxes = [text.get_window_extent() for text in ax.texts if text.get_text()]
         written = [
             data.transform([(b.x0, y), (b.x1, y)])
@@ -287,6 +301,7 @@ def names_beside(
                 avoid_label_lines_overlap=True, avoid_crossing_label_lines=True, **keep_off,
             )  # fmt: skip
         left = [i for i, text in zip(left, texts, strict=True) if text is None]
+    del figure.draw_without_rendering
 
 
 def _shortened(name: str, most: int = 24) -> str:

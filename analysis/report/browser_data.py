@@ -108,10 +108,7 @@ class Packing:
             self._close()
 
     def _index(
-        self,
-        view: QuestionView,
-        pools: dict[int, list[Any]],
-        chosen: dict[int, list[ChoiceView]],
+        self, view: QuestionView, pools: dict[int, list[Any]], chosen: dict[int, list[ChoiceView]]
     ) -> None:
         """Add the row of the list: flags, and for each policy what each rewarder picked."""
         candidates = [c for pool in pools.values() for c in pool]

@@ -26,11 +26,7 @@ def evidence_page(pooled: MetaAnalysis) -> str:
     if pooled.agreements:
         tables["Outcomes with each other"] = agreement_rows(pooled)
     return render(
-        "evidence.html.jinja",
-        figures,
-        pooled=pooled,
-        headline=_headline(pooled),
-        tables=tables,
+        "evidence.html.jinja", figures, pooled=pooled, headline=_headline(pooled), tables=tables
     )
 
 

@@ -247,9 +247,7 @@ def _estimated(results: Results) -> dict[tuple[str, str, str], list[str]]:
     return dict(rules)
 
 
-def _benchmark_tables(
-    results: Results,
-) -> Iterable[tuple[str, list[BenchmarkResult], list[str]]]:
+def _benchmark_tables(results: Results) -> Iterable[tuple[str, list[BenchmarkResult], list[str]]]:
     """Each benchmark with its results, best first, and its groups."""
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):
         shown = [b for b in results.benchmarks if b.benchmark == name]

@@ -108,20 +108,21 @@ def posterior(
     r = CORRELATIONS[len(CORRELATIONS) // 2 :, None, None]  # r and −r share all but one term
     logs = []
     for share in SHARES if len(set(bases)) < n else SHARES[:1]:
-        even, odd = np.zeros((2, len(r), len(sx), len(sx)))
+        even, odd, term = np.zeros((3, len(r), len(sx), len(sx)))
         parts = zip(1 - share + share * level, *sums, strict=True)
         for scale, count, xx, yy, xy in parts if share else [(1.0, *total)]:
             cx, cy, cxy = scale * sx**2 + vx, scale * sy**2 + vy, scale * sx * sy
-            det = cx * cy - r**2 * cxy**2
-            even += count * np.log(det)
+            det = r**2 * cxy**2
+            np.log(np.subtract(cx * cy, det, out=det), out=term)
+            even += np.multiply(count, term, out=term)
             np.divide(1, det, out=det)
-            even += (cy * xx + cx * yy) * det
-            odd += 2 * xy * cxy * det
-        odd *= r
+            even += np.multiply(cy * xx + cx * yy, det, out=term)
+            odd += np.multiply(xy * cxy, det, out=term)
+        odd *= 2 * r
         logs.append(-0.5 * np.concatenate([(even + odd)[:0:-1], even - odd]))
     top, weight = max(float(log.max()) for log in logs), np.zeros_like(logs[0])
     for log in logs:  # what lies further below is lost in rounding, and slow
-        weight += np.exp(log - top, where=log > top - 45, out=np.zeros_like(log))
+        weight += np.exp(np.maximum(log - top, -45))
     weight /= weight.sum()
     probability = weight.sum(axis=(1, 2))
     reliable = sx**2 / (sx**2 + vx), sy**2 / (sy**2 + vy)

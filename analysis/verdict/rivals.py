@@ -24,8 +24,8 @@ PRIOR = np.log([0.4, 0.4, 0.2])
 MOST_GROUPS = 4
 MOST_CUTS = 120
 """Places at which many points may be cut into groups, or a line may become flat."""
-FAR = 45
-"""What lies so far below the largest log adds less than rounding does."""
+FAR = 30
+"""What lies so far below the largest log adds less than 1e-12 of it."""
 
 
 class Accounts(NamedTuple):
@@ -55,13 +55,14 @@ def accounts(x: Floats, y: Floats) -> Accounts:
 
 
 def _log_sum(logs: Floats, axis: int | None = None) -> Floats:
-    """Return log(sum(exp(logs))); scipy's checks take longer than the sum."""
+    """Return log(sum(exp(logs))), about −1e300 where there is nothing to add.
+
+    scipy's checks take longer than the sum.
+    """
     top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
     rest = logs - top
-    near = rest > -FAR
-    parts = np.exp(rest, where=near, out=rest).sum(axis=axis, where=near)
-    with np.errstate(divide="ignore"):
-        total: Floats = np.log(parts) + np.squeeze(top, axis)
+    parts = np.exp(np.maximum(rest, -FAR, out=rest), out=rest).sum(axis=axis)
+    total: Floats = np.log(parts) + np.squeeze(top, axis)
     return total
 
 

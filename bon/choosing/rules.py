@@ -16,14 +16,7 @@ import numpy as np
 from bon.choosing.designs import Design
 from bon.choosing.opinion import Floats, Kind, Opinion
 from bon.choosing.race import settled_choice
-from bon.choosing.replaying import (
-    Replayed,
-    Trial,
-    at_full_size,
-    by_choosing,
-    over_subsets,
-    votes,
-)
+from bon.choosing.replaying import Replayed, Trial, at_full_size, by_choosing, over_subsets, votes
 from bon.choosing.subsets import best_of_n, rate_vote_values, round_robin_values
 from bon.choosing.tallies import (
     beaten,

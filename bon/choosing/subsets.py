@@ -20,7 +20,7 @@ from bon.choosing.tallies import tied_best
 EXACT_SIZE = 10
 """Largest pool replayed over all its 2^M subsets."""
 
-_CHUNK = 4_000_000  # numbers in memory at once
+_CHUNK = 400_000  # numbers at once: more leave the cache
 
 
 @lru_cache(maxsize=64)
@@ -83,24 +83,25 @@ def vote_values(
     answers: Ints, weights: Floats, gold: Floats, masks: Floats, average: Floats
 ) -> Floats:
     """Replay a weighted vote on subsets: (Q, N). `weights` (Q, M), ≥ 0."""
-    ballots = _ballots(answers)
-    cast = ballots * np.nan_to_num(weights)
-    return _replay_votes(ballots, lambda part: cast[:, part] @ masks.T, gold, masks, average)
+    weights = np.nan_to_num(weights)[:, None]
+
+    def totals(part: slice, who: Floats) -> Floats:
+        return np.tensordot(who * weights[part], masks, (2, 1))  # one product, not one a question
+
+    return _replay_votes(answers, totals, gold, masks, average)
 
 
 def rate_vote_values(
     answers: Ints, prefer: Floats, gold: Floats, masks: Floats, average: Floats
 ) -> Floats:
     """Replay a vote weighted by the win rate within the subset: (Q, N)."""
-    ballots = _ballots(answers)
     others = np.maximum(masks.sum(axis=1) - 1, 1)
 
-    def totals(part: slice) -> Floats:
+    def totals(part: slice, who: Floats) -> Floats:
         wins = prefer[part] @ masks.T - 0.5  # (q, M, S)
-        rates = np.where(masks.T > 0, np.maximum(wins, 0) / others, 0.0)
-        return np.moveaxis(np.swapaxes(ballots[:, part], 0, 1) @ rates, 1, 0)
+        return who @ np.where(masks.T > 0, np.maximum(wins, 0) / others, 0.0)
 
-    return _replay_votes(ballots, totals, gold, masks, average)
+    return _replay_votes(answers, totals, gold, masks, average)
 
 
 def round_robin_values(prefer: Floats, gold: Floats, masks: Floats, average: Floats) -> Floats:
@@ -119,37 +120,40 @@ def _chunks(size: int, width: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, size, step)]
 
 
-def _ballots(answers: Ints) -> Floats:
-    """(A, Q, M): who gave each answer."""
-    kinds = np.arange(int(answers.max(initial=0)) + 1)
-    return np.asarray(answers == kinds[:, None, None], dtype=float)
-
-
 def _replay_votes(
-    ballots: Floats,
-    totals_of: Callable[[slice], Floats],
+    answers: Ints,
+    totals_of: Callable[[slice, Floats], Floats],
     gold: Floats,
     masks: Floats,
     average: Floats,
 ) -> Floats:
     """Average the gold of the leading answers, ties shared, over subsets by n.
 
-    `totals_of`: the votes (A, q, S) of each answer in each subset, for some of the questions. A
-    subset without any vote is a random choice of its candidates.
+    `totals_of`: the votes (q, A, S) of each answer in each subset, for some of the questions and
+    who gave which answer there (q, A, M). A subset without any vote is a random choice of its
+    candidates. All answers without weight lead where none has any; only there, and where the gold
+    of an answer differs between its candidates, it is counted who is in which subset.
     """
-    kinds, q, m = ballots.shape
+    (q, m), kinds = answers.shape, np.arange(int(answers.max(initial=0)) + 1)
     results = np.empty((q, average.shape[1]))
-    for part in _chunks(q, len(masks) * max(kinds, m)):
-        present = ballots[:, part] @ masks.T
-        voted = present > 0
-        totals = np.where(voted, totals_of(part), -1.0)
-        top = totals.max(axis=0)
-        leads = (totals >= top - 1e-9 * np.maximum(top, 1e-300)) & voted
-        share = leads / np.maximum(leads.sum(axis=0), 1)
-        no_vote = ~voted.any(axis=0)
-        mean = (ballots[:, part] * gold[part]) @ masks.T / np.maximum(present, 1)
-        value = (share * mean).sum(axis=0)
-        if no_vote.any():
-            value = np.where(no_vote, gold[part] @ masks.T / masks.sum(axis=1), value)
-        results[part] = value @ average
+    for part in _chunks(q, len(masks) * max(len(kinds), m)):
+        who = (answers[part, None] == kinds[:, None]).astype(float)
+        value = who * gold[part, None]
+        worth = value.max(axis=-1, keepdims=True)
+        totals = totals_of(part, who)
+        top = totals.max(axis=1, keepdims=True)
+        leads = (totals >= top * (1 - 1e-9)).astype(float)
+        tallies = np.concatenate([np.ones_like(worth), worth], axis=-1)
+        number, total = np.moveaxis(tallies.transpose(0, 2, 1) @ leads, 1, 0)
+        unclear = (top <= 0).any(axis=(1, 2)) | (value != who * worth).any(axis=(1, 2))
+        if unclear.any():
+            present = who[unclear] @ masks.T
+            leading = leads[unclear] * (present > 0)
+            number[unclear] = leading.sum(axis=1)
+            mean = value[unclear] @ masks.T / np.maximum(present, 1)
+            total[unclear] = (leading * mean).sum(axis=1)
+            alone = number[unclear] == 0
+            number[unclear] += alone
+            total[unclear] += alone * (gold[part][unclear] @ masks.T / masks.sum(axis=1))
+        results[part] = total / number @ average
     return results

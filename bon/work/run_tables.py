@@ -34,11 +34,7 @@ from bon.work.setup import Setup
 from bon.work.step_verdicts import NO_RESPONSE, has_steps, parts_of, rows_of
 from bon.work.stored_models import changed_models
 
-HANDICAPS = {
-    "drop": "sees no image",
-    "gray": "sees no colour",
-    "blur": "sees a blurred image",
-}
+HANDICAPS = {"drop": "sees no image", "gray": "sees no colour", "blur": "sees a blurred image"}
 _CLEANED = "held characters that are not Unicode; they were replaced"
 
 

@@ -6,9 +6,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from synthetic import analyse, synthetic_tables
 
+from bon.analysis import plots
 from bon.analysis.calibration import verdict_accuracy
 from bon.analysis.calibration.labelled import COLUMNS, by_rewarder
 from bon.analysis.correlation.power import STUDIES, Design, outlook
@@ -18,6 +20,7 @@ from bon.analysis.report.figures import report_figures
 from bon.analysis.results import Options
 from bon.analysis.run import analyse as analyse_tables
 from bon.analysis.verdict import posterior
+from bon.choosing import subsets
 from bon.running.reporting import open_run, question_views
 from bon.storage.store import Store
 from bon.work.run_tables import deep_tables, run_tables
@@ -40,7 +43,7 @@ def test_every_figure_is_drawn_once(results, monkeypatch):
 
 def test_the_draws_are_read_as_often_for_many_rewarders_as_for_few(monkeypatch):
     passes, sums = Counter(), Draws.sums
-    for rewarders in (3, 9):
+    for rewarders in (7, 14):  # of the same sizes
 
         def counted(self, values, rewarders=rewarders):
             passes[rewarders] += 1
@@ -48,7 +51,7 @@ def test_the_draws_are_read_as_often_for_many_rewarders_as_for_few(monkeypatch):
 
         monkeypatch.setattr(Draws, "sums", counted)
         analyse_tables(pointwise_tables(rewarders, 60, 4, 30), Options(draws=100))
-    assert passes[3] == passes[9]
+    assert passes[7] == passes[14]
 
 
 def test_large_pools_have_curves_at_the_n_of_the_axis():
@@ -153,3 +156,38 @@ def test_imports(line, unused):
     code = f"{line}; import sys; print({unused!r} in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"
+
+
+def test_labels_that_fit_are_measured_once(results, monkeypatch):
+    measured, box = Counter(), Axes.get_tightbbox
+    monkeypatch.setattr(
+        Axes, "get_tightbbox", lambda ax, *a, **k: (measured.update([ax]), box(ax, *a, **k))[1]
+    )
+    plots.inline_svg(plots.verdict(results), "v", "")
+    assert [*measured.values()] == [1]
+
+
+class Masks(np.ndarray):
+    """Subsets that count the products with them."""
+
+    products = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        Masks.products += ufunc is np.matmul
+        return getattr(ufunc, method)(*map(np.asarray, inputs), **options)
+
+    def __array_function__(self, function, types, args, options):
+        Masks.products += function is np.tensordot
+        return function(*map(np.asarray, args), **options)
+
+
+def test_a_vote_is_replayed_by_one_product():
+    """Who is in which subset matters only without votes, or where equal answers differ in gold."""
+    rng = np.random.default_rng(0)
+    answers = rng.integers(0, 3, (20, 6))
+    masks, average = subsets.masks_for(6, (1, 2, 3, 6), 9, 0)
+    Masks.products = 0
+    subsets.vote_values(
+        answers, rng.random((20, 6)), 1.0 * (answers == 0), masks.view(Masks), average
+    )
+    assert Masks.products == 1

@@ -45,7 +45,7 @@ class Script:
 
 SCRIPTS = (
     Script("commands", "{demo}", "{demo} --rounds 1"),
-    Script("calls", "--run {demo} --questions 800", "--run {demo} --questions 20"),
+    Script("calls", "--run {demo} --questions 800", "--run {demo} --questions 5"),
     Script("reading"),
     Script("subset", "{demo}", "{demo} --draws 10"),
     Script("endpoint", "--calls 2000", "--calls 100 --rounds 1 --latency .05"),
@@ -63,7 +63,7 @@ SCRIPTS = (
     ),
     Script("evidence", "", "--rewarders 6 --questions 100 --draws 400"),
     Script("service", "", "--calls 100 --concurrency 20"),
-    Script("rewards"),
+    Script("rewards", "", "--groups 4"),
 )
 
 

@@ -1,12 +1,13 @@
 """Responses per second of the reward server under a trainer's load: 64 connections, groups of 8.
 
-python tools/bench/bench_rewards.py
+python tools/bench/bench_rewards.py [--groups 128]
 
 The client writes to sockets itself: a client library costs more than the server does. Last comes
 the miniature's scalar head through HTTP, with images by id, beside the same work done by its
 engine alone.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -38,7 +39,7 @@ from bon.service.settings import Online
 from tests.service.server import Server, serving
 from tests.service.test_online import CARDS
 
-GROUPS, SIZE, CONNECTIONS = 128, 8, 64
+SIZE, CONNECTIONS = 8, 64
 PATHS = (
     "/v1/score",
     "/get_reward?rewarder=head",
@@ -92,7 +93,7 @@ def measure(server: Server, path: str, bodies: list[dict[str, Any]], responses: 
     return f"{responses / seconds:,.0f} | {1000 * spent / responses:.2f}"
 
 
-def echo() -> None:
+def echo(count: int) -> None:
     """The server itself: its rewarders answer at once."""
     online = {**{key: CARDS[key] for key in ("policies", "rewarders")}, "backend": "process"}
     print("| | one response per request, per s | ms each | 512 in one request, per s | ms each |")
@@ -100,10 +101,10 @@ def echo() -> None:
     with serving(Path(tempfile.mkdtemp()), online=online) as server:
         asyncio.run(ask_all(server, PATHS[1], [body(PATHS[1], -1, at) for at in range(256)]))
         for path in PATHS:
-            single = [body(path, g, at) for g in range(GROUPS) for at in range(SIZE)]
+            single = [body(path, g, at) for g in range(count) for at in range(SIZE)]
             row = [measure(server, path, single, len(single))]
             if path != "/v1/score":
-                groups = [body(path, GROUPS + g, at) for g in range(64) for at in range(SIZE)]
+                groups = [body(path, count + g, at) for g in range(64) for at in range(SIZE)]
                 several = [sample for each in groups for sample in each["samples"]]
                 row.append(measure(server, path, [{"samples": several}], len(several)))
             print(f"| `{path}` | {' | '.join(row)} |", flush=True)
@@ -165,5 +166,7 @@ def miniature() -> None:
 
 if __name__ == "__main__":
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}, Python {sys.version.split()[0]}")
-    echo()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", type=int, default=128)
+    echo(parser.parse_args().groups)
     miniature()

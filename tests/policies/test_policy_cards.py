@@ -17,7 +17,7 @@ def test_the_promised_policies_are_there() -> None:
         "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "llava-onevision", "internvl2.5", "internvl3",
         "phi-3.5", "llama-3.2", "pixtral", "gpt-4o", "gpt-5", "gpt-6", "gemini", "claude",
         "qwen3.5", "internvl3.5", "glm-4v", "mistral3", "gemma-3", "gemma-4", "llama-4", "molmo-2",
-        "kimi-vl", "kimi-k2", "qwen3.6-plus",
+        "kimi-vl", "kimi-k2", "minicpm-v", "qwen3.6-plus",
     }  # fmt: skip
 
 

@@ -102,8 +102,8 @@ def _tables(
         slope = dict(zip(sized, (steps / (steps @ steps)).tolist(), strict=True))
         yield "size", worth, tasks, [*means, ("gain per tenfold size", slope)]
 
-    models_of = info["model"] if "model" in info else [""] * len(info)
-    checkpoint = ["" if pd.isna(model) else str(model) for model in models_of]
+    stated = info["model"] if "model" in info else [""] * len(info)
+    checkpoint = ["" if pd.isna(model) else str(model) for model in stated]
     for model in dict.fromkeys(checkpoint):
         first, *others = [i for i in models if checkpoint[i] == model] or [0]
         if model and others:

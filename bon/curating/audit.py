@@ -142,8 +142,8 @@ def _agreement(labelling: Labelling, usual: int, options: Options) -> Iterator[s
     names = sorted({row.choice for rows in firsts for row in rows} - {CANNOT})
     codes = {name: code for code, name in enumerate(names)}
     ratings = np.full((len(firsts), usual), MISSING)
-    for into, rows in zip(ratings, firsts, strict=True):
-        into[: len(rows)] = [codes.get(row.choice, MISSING) for row in rows]
+    for codes_of_item, rows in zip(ratings, firsts, strict=True):
+        codes_of_item[: len(rows)] = [codes.get(row.choice, MISSING) for row in rows]
     if usual > 1 and firsts:
         draws = draw(len(firsts), options.draws, options.seed, "annotated items")
         equal, alpha = agreement(ratings, draws, options.level)

@@ -61,7 +61,7 @@ def run(
     if reported is not None and page.exists():
         if counts.complete:
             say(reported["finding"]["sentence"], quiet=quiet)
-            say(f"report: {page}, of these rows and settings already", quiet=quiet)
+            say(f"report: {page} (unchanged)", quiet=quiet)
         return page
     note_phase(progress_file, "analysing")
     from bon.running.reporting import report_run  # imports pandas, which a run does not need

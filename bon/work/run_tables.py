@@ -174,7 +174,9 @@ def _judgements(
 ) -> pd.DataFrame:
     judged = set(zip(*(candidates[c].to_numpy(object) for c in _RESPONSE), strict=True))
     benchmarks = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
-    benchmarks |= {key: pair.dataset for key, pair in solutions.items()}  # rows are of steps there
+    benchmarks |= {
+        key: pair.dataset for key, pair in solutions.items()
+    }  # a row of the table is a step
     keys: list[str] = []
     rows: list[tuple[Any, ...]] = []
     policies: list[str | None] = []

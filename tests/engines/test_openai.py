@@ -195,6 +195,12 @@ def test_refusals_are_not_retried() -> None:
         with pytest.raises(EndpointError, match="HTTP 400 too long"):
             one(engine(server.url, endpoint="openai"), ask())
         assert len(server.bodies) == 1
+    page = (400, {"content-type": "text/plain; charset=gb2312"}, "模型不存在".encode("gb2312"))
+    with (
+        serve(lambda number, body: page) as server,
+        pytest.raises(EndpointError, match="HTTP 400 模型不存在"),
+    ):
+        one(engine(server.url, endpoint="openai"), ask())
     with (
         serve(always(401, {"error": {"message": f"bad key {KEY}"}})) as server,
         pytest.raises(BonError, match=r"refused the key: HTTP 401 bad key \*\*\* -> check the key"),

@@ -159,7 +159,7 @@ def test_a_run_with_nothing_left_and_nothing_new_imports_neither_ray_nor_the_ana
     *_, said, page, heavy = run_again(finished)
     assert heavy == "[]"
     assert said == sentence
-    assert page == f"report: {finished.name}/report.html, of these rows and settings already"
+    assert page == f"report: {finished.name}/report.html (unchanged)"
     with Store(finished, readonly=True) as store:
         assert (store.state, store.meta("finished")) == state
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before

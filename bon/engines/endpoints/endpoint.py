@@ -295,7 +295,8 @@ class Endpoint:
         alone = reply and reply.get("error") and not {"choices", "data"} & reply.keys()
         if alone or not response.is_success:  # some say in the body alone that they refuse
             charged(book(reply) if reply and reply.get("usage") else Charge(0.0))
-            self._refuse(url, response, reply or {}, content.decode(errors="replace"))
+            words = content.decode(response.encoding or "utf-8", "replace")
+            self._refuse(url, response, reply or {}, words)
         if reply is None:
             kind = response.headers.get("content-type", "no type").partition(";")[0]
             raise Unreadable(f"{self.host}: the reply ({kind}) is not a JSON object")
